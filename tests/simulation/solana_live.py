@@ -26,12 +26,14 @@ from tests.live.solana import (
     BUYER,
     BUYER_2,
     CHAIN,
+    ISSUER,
     LAMPORTS,
     MERCHANT,
     MINTS,
     OPERATOR,
     POOR,
     SOL,
+    STRANGER,
     USDC_MINT,
     LocalSolana,
     account_id,
@@ -60,6 +62,7 @@ from tests.simulation.relayed import RELAYER_KEY
 from tests.simulation.slot_buyers import transaction
 from tests.simulation.slot_composed import OTHER_PLACES
 from tests.simulation.slot_composers import SlotComposer
+from tests.simulation.slot_merchant import SlotMerchant
 from tests.simulation.slot_nodes import SlotNode
 from tests.simulation.slot_trouble import SlotTrouble
 from tests.simulation.slots import CONFIRMED, FINAL, SLOT_S, Slots
@@ -98,6 +101,7 @@ class SolanaWorld(ChainWorld):
     Attributes:
         chain: What is true.
         nodes: What is said of it.
+        merchant: Who is paid.
     """
 
     rest_max_s = 4 * 3600.0
@@ -115,6 +119,7 @@ class SolanaWorld(ChainWorld):
         depths = tuple(one for one in (1, 1, CONFIRMED, 5, 12, FINAL - 1) if one <= deepest)
         draws = self.chance.of("trouble")
         self.trouble = SlotTrouble(self.chain, self.nodes, draws, depths, self._payments)
+        self.merchant = SlotMerchant(self.chain, self.chance.of("merchant"), self.trouble.happened)
         self.put_up(self.nodes)
 
     def become_calm(self) -> None:
@@ -138,6 +143,12 @@ class SolanaWorld(ChainWorld):
         while True:
             await trio.sleep(SLOT_S)
             self.chain.tick()
+
+    async def turn(self) -> None:
+        """And with the merchant's accounts."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.merchant.live)
+            await super().turn()
 
     async def shop(self, calm: trio.Event) -> None:
         """People, until all is calm and what they began is finished."""
@@ -220,7 +231,7 @@ async def furnish_chain(chain: Slots) -> None:
         await local.give(pubkey(MERCHANT), mint, 0, program, at=pubkey(OTHER_PLACES[mint]))
     for owner in (pubkey(BUYER), pubkey(BUYER_2), fee_payer_from(RELAYER_KEY).address):
         await local.fund(owner, COINS)
-    for place in (MERCHANT, OPERATOR):
+    for place in (MERCHANT, OPERATOR, ISSUER, STRANGER):
         await local.fund(pubkey(place), LAMPORTS)
 
 
