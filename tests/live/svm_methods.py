@@ -321,10 +321,14 @@ class SvmNode:
 
     def _trial(self, tx: VersionedTransaction, block: Block, *, is_fresh: bool = False) -> Trial:
         """What a bank would make of it, but for accounts: those are the newest."""
-        problem = self.ledger.problem(tx, block, FORWARDING_BLOCKS)
+        problem = self.problem(tx, block)
         if problem is not None and not (is_fresh and problem == "BlockhashNotFound"):
             return Trial(problem)
         return self.ledger.simulate(tx)
+
+    def problem(self, tx: VersionedTransaction, block: Block) -> str | None:
+        """Why a bank refuses it, as the RPC names it."""
+        return self.ledger.problem(tx, block, FORWARDING_BLOCKS)
 
     def _simulated(self, trial: Trial) -> dict[str, Any]:
         return {

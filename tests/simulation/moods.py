@@ -98,6 +98,8 @@ class Mischief(Generic[N]):
                 self.turn()
                 continue
             node = self._rng.choice(self.nodes)
+            if self.is_left_alone(node):
+                continue
             node.be_good()
             if self._rng.random() < 0.25:
                 continue
@@ -108,6 +110,10 @@ class Mischief(Generic[N]):
     def turn(self) -> None:
         """Other blocks in place of the newest."""
         raise NotImplementedError
+
+    def is_left_alone(self, node: N) -> bool:
+        """Whether a node goes on with what it does."""
+        return False
 
     def _moody(self, node: N) -> None:
         node.moody = True

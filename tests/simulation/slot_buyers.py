@@ -37,7 +37,7 @@ from tests.live.solana import (
 )
 from tests.live.solana_street import SIGN, signed
 from tests.live.svm_methods import SvmNode
-from tests.simulation.live_shopper import EXCUSED, LATE_S, PAUSE_MAX_S, REFUSED, LiveShopper
+from tests.simulation.live_shopper import EXCUSED, PAUSE_MAX_S, REFUSED, LiveShopper
 from tests.simulation.slots import Slots
 
 PLACES: Final = (BUYER, BUYER_2, POOR)
@@ -122,7 +122,7 @@ class SlotBuyer(LiveShopper):
 
     async def _pay_late(self, told: Told) -> None:
         if (link := await self._link(told)) is not None:
-            await trio.sleep(LATE_S + self.rng.random() * 250)
+            await self._until_before_the_end(told, 200 - self.rng.random() * 250)
             self._scan(link)
 
     async def _confirm_late(self, told: Told) -> None:
@@ -229,6 +229,10 @@ class SlotBuyer(LiveShopper):
             await self._confirm(told, self.rng.choice(options), self.rng.choice(known).raw)
 
     # How.
+
+    async def _until_before_the_end(self, told: Told, seconds: float) -> None:
+        """Wait until so long before the window closes, by the chain's clock."""
+        await trio.sleep(max(0.0, told.expires_at - seconds - self._chain.tip.time_s))
 
     async def _new_wallet(self) -> int:
         """One that nobody has used, with some of everything."""

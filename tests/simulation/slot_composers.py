@@ -37,7 +37,9 @@ from tests.simulation.slot_composed import (
 from tests.simulation.slots import Slots
 
 # Before a window closes, by the chain's clock: what lands then is not listed yet as it closes.
-LAST_S: Final = 15.0
+LAST_S: Final = 12.0
+# Between payments of somebody who is impatient.
+ROW_MAX_S: Final = 4.0
 
 
 class SlotComposer(SlotBuyer):
@@ -45,6 +47,7 @@ class SlotComposer(SlotBuyer):
 
     Args:
         chain: Where their wallets send to.
+        cut_power: Ends the house that answers.
     """
 
     def __init__(
@@ -55,8 +58,10 @@ class SlotComposer(SlotBuyer):
         ledger: Ledger,
         rng: Random,
         chain: Slots,
+        cut_power: Callable[[], None],
     ) -> None:
         super().__init__(name, open_door, at, ledger, rng, chain)
+        self._cut_power = cut_power
         more: tuple[Callable[[Told], Awaitable[None]], ...] = (
             self._pay_in_two_parts,
             self._pay_with_other_memos,
@@ -68,9 +73,9 @@ class SlotComposer(SlotBuyer):
             self._pay_oneself,
             self._pay_and_close,
             self._sign_and_close,
-            self._pay_at_the_last_moment,
-            self._pay_at_the_last_moment,
-            self._pay_at_the_last_moment,
+            *((self._pay_at_the_last_moment,) * 9),
+            *((self._pay_in_a_row,) * 3),
+            *((self._confirm_before_a_death,) * 5),
         )
         self._ways += more
 
@@ -168,8 +173,22 @@ class SlotComposer(SlotBuyer):
 
     async def _pay_at_the_last_moment(self, told: Told) -> None:
         if (link := await self._link(told)) is not None:
-            await trio.sleep(told.expires_at - self.rng.random() * LAST_S - self._chain.tip.time_s)
+            await self._until_before_the_end(told, self.rng.random() * LAST_S)
             self._scan(link)
+
+    async def _pay_in_a_row(self, told: Told) -> None:
+        """Somebody sees nothing happen, and pays again."""
+        if (link := await self._link(told)) is not None:
+            for _ in range(4):
+                self._scan(link)
+                await trio.sleep(self.rng.random() * ROW_MAX_S)
+
+    async def _confirm_before_a_death(self, told: Told) -> None:
+        """What was signed is on its way, and nobody looks where it lands."""
+        if (made := await self._signed(told)) is not None:
+            await self._confirm(told, *made)
+            await trio.sleep(self.rng.random())
+            self._cut_power()
 
     async def _asked(self, told: Told) -> Asked | None:
         link = await self._link(told)

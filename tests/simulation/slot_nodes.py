@@ -7,11 +7,15 @@ from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
+from solders.transaction import VersionedTransaction
+
+from tests.live.svm_answers import read_key
 from tests.live.svm_ledger import Block, Landing
-from tests.live.svm_methods import MAINNET_GENESIS, SvmNode
+from tests.live.svm_methods import FORWARDING_BLOCKS, MAINNET_GENESIS, SvmNode
 from tests.live.svm_node import answered
 from tests.receiver import Does, Received
 from tests.simulation.moods import in_its_mood
+from tests.simulation.slot_forks import Branch
 from tests.simulation.slots import Slots
 
 OTHER_GENESIS: Final = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG"
@@ -35,6 +39,8 @@ class SlotNode(SvmNode):
         ahead_s: By so much its times are ahead.
         ahead: By so many slots it is ahead of all.
         forged: Transactions that never were, by id.
+        follows: A fork, which it takes for the chain as long as that lasts.
+        lists_late: So many slots after it landed most of what it lists is listed, and the rest at once.
     """
 
     def __init__(self, chain: Slots, rng: Random) -> None:
@@ -48,6 +54,13 @@ class SlotNode(SvmNode):
         self.lag = self.index_lag = self.first_slot = self.more = self.ahead_s = self.ahead = 0
         self.genesis, self.mode = MAINNET_GENESIS, "normal"
         self.forged: dict[str, Landing] = {}
+        self.follows: Branch | None = None
+        self.lists_late = 0
+
+    @property
+    def fork(self) -> Branch | None:
+        """The one that it is on now."""
+        return None if self.follows is None or self.follows.is_over else self.follows
 
     def __call__(self, received: Received) -> Does:
         """The script of a `Receiver`."""
@@ -55,7 +68,9 @@ class SlotNode(SvmNode):
 
     def tip(self, commitment: str = "processed") -> Block:
         """The newest block with that commitment, by its own word."""
-        block = super().tip(commitment)
+        block = super().tip(commitment) if self.fork is None else self.fork.at(commitment)
+        if not self.ahead and not self.ahead_s:
+            return block
         return replace(
             block,
             slot=block.slot + self.ahead,
@@ -65,7 +80,8 @@ class SlotNode(SvmNode):
 
     def known(self, tx_id: str, commitment: str = "processed") -> Landing | None:
         """A transaction that it has, and has not forgotten."""
-        found = self.forged.get(tx_id) or super().known(tx_id, commitment)
+        there = super().known(tx_id, commitment) if self.fork is None else self.fork.landed.get(tx_id)
+        found = self.forged.get(tx_id) or there
         if found is None or not self.first_slot <= found.block.slot <= self.tip(commitment).slot:
             return None
         return found
@@ -74,8 +90,24 @@ class SlotNode(SvmNode):
         """Transactions that name an account, newest first."""
         forged = [one for one in self.forged.values() if key in map(str, one.keys)]
         known = [one for one in forged if self.known(one.tx_id, commitment) is not None]
-        found = [*known, *super().naming(key, commitment)]
-        return sorted(found, key=lambda one: one.block.slot, reverse=True)
+        there = super().naming(key, commitment) if self.fork is None else self._on(self.fork, key, commitment)
+        newest = self.tip().slot
+        listed = [one for one in there if one.block.slot <= newest - self._late(one)]
+        return sorted([*known, *listed], key=lambda one: one.block.slot, reverse=True)
+
+    def _on(self, fork: Branch, key: str, commitment: str) -> list[Landing]:
+        found = fork.naming(read_key(key))
+        return [one for one in found if self.known(one.tx_id, commitment) is not None]
+
+    def _late(self, landing: Landing) -> int:
+        """An index is written by many hands, in no order."""
+        return self.lists_late if landing.raw[1] % 3 else 0
+
+    def problem(self, tx: VersionedTransaction, block: Block) -> str | None:
+        """As the fork has it, where it is on one."""
+        if self.fork is None:
+            return super().problem(tx, block)
+        return self.fork.problem(tx, block, FORWARDING_BLOCKS)
 
     def ask(self, method: str, *params: Any) -> Any:
         """The result, as it has it."""

@@ -14,6 +14,7 @@ from solders.transaction import VersionedTransaction
 
 from tests.live.solana import tx_id_of
 from tests.live.svm_ledger import Landing, Ledger
+from tests.simulation.slot_forks import Branch
 
 SLOT_S: Final = 0.4
 CONFIRMED: Final = 2
@@ -39,6 +40,7 @@ class Slots(Ledger):
     Attributes:
         pool: What waits for a block, by its id.
         seen: All that was ever sent, oldest first, which anybody may send again.
+        branches: Forks that nodes follow.
         is_calm: Whether nothing is lost any more.
     """
 
@@ -46,6 +48,7 @@ class Slots(Ledger):
         super().__init__(CONFIRMED, FINAL, seed=rng.randbytes(16), now_s=now_s)
         self.pool: dict[str, bytes] = {}
         self.seen: list[bytes] = []
+        self.branches: list[Branch] = []
         self.is_calm = False
         self._rng = rng
         self._places = count(FIRST_PLACE)
@@ -61,14 +64,17 @@ class Slots(Ledger):
         return None
 
     def send(self, raw: bytes) -> None:
-        """Have it wait for a block, unless the network loses it."""
+        """Have it wait for a block, unless the network loses it; forks lose nothing."""
         self.seen.append(raw)
+        for branch in self.branches:
+            branch.send(tx_id_of(raw), raw)
         if self.is_calm or self._rng.random() >= LOST:
             self.pool[tx_id_of(raw)] = raw
 
     def made_up(self, raw: bytes) -> Landing | None:
-        """What it would be, had it landed in the newest block; it has not."""
-        landing = super().land(raw)
+        """What it would be, had the newest block taken it, whatever its blockhash; it has not."""
+        tx = VersionedTransaction.from_bytes(raw)
+        landing = None if tx_id_of(raw) in self.landed else self._execute(raw, tx, self.tip)
         if landing is not None:
             self._undo({landing.tx_id})
         return landing
@@ -84,6 +90,15 @@ class Slots(Ledger):
             elif self._rng.random() < LANDS_SOON:
                 super().land(raw)
                 del self.pool[tx_id]
+        for branch in self.branches:
+            branch.tick()
+        self.branches = [one for one in self.branches if not one.is_over]
+
+    def branch(self, slots: int, *, confirms: bool) -> Branch:
+        """What the chain is now, for nodes to follow so long, whatever it turns to; see `Branch`."""
+        made = Branch(self, self._rng, slots, confirms=confirms)
+        self.branches.append(made)
+        return made
 
     def reorg(self, depth: int) -> None:
         """Other blocks in place of so many of the newest; most of what was in them waits again."""

@@ -17,6 +17,7 @@ from solders.hash import Hash
 from payd.chains.solana.binding import memo_of, reference_key
 from payd.chains.solana.fee_payer import fee_payer_from
 from payd.chains.solana.keys import MEMO, MEMO_V1, token_account
+from payd.web.house import Realm
 from tests.crash.aftermath import Aftermath
 from tests.crash.live_truths import LiveAftermath, read_live_rows
 from tests.crash.onchain import Moved, Onchain
@@ -66,12 +67,17 @@ from tests.simulation.slot_merchant import SlotMerchant
 from tests.simulation.slot_nodes import SlotNode
 from tests.simulation.slot_trouble import SlotTrouble
 from tests.simulation.slots import CONFIRMED, FINAL, SLOT_S, Slots
-from tests.simulation.world import Steps
+from tests.simulation.world import Chore, Life, Steps
 
 DEPTHS: Final = ("confirmed", "confirmed", "finalized")
+# Nobody waits for windows to close: with a short one, many do before all is calm.
+LIFETIMES_S: Final = ("120", "240", "900")
 # Enough for anything that anybody buys.
 TOKENS: Final = 10**15
 COINS: Final = 10**6 * LAMPORTS
+# How far the machine's clock is from the chain's while a house runs, and for how long.
+CLOCKS_MS: Final = (-30_000, -2000, 0, 0, 3000, 30_000)
+CLOCK_MAX_S: Final = 600.0
 # What came late is read a while after the last payment has ended.
 READ_S: Final = 300.0
 
@@ -82,6 +88,9 @@ table = { "USDC/USD" = "1", "USDT/USD" = "1", "PYUSD/USD" = "1", "SOL/USD" = "10
 
 [webhooks]
 canary = false
+
+[payments]
+lifetime_s = @lifetime
 
 [fee]
 percent = "@percent"
@@ -104,7 +113,10 @@ class SolanaWorld(ChainWorld):
         merchant: Who is paid.
     """
 
+    trouble: SlotTrouble
     rest_max_s = 4 * 3600.0
+    # A blockhash is good for a minute.
+    gaps_s = (5.0, 300.0, 600.0, 7200.0)
 
     def __init__(self, folder: Path, seed: int, at: Furnished, steps: Steps, nursery: trio.Nursery) -> None:
         super().__init__(folder, seed, at, steps, nursery)
@@ -145,16 +157,32 @@ class SolanaWorld(ChainWorld):
             self.chain.tick()
 
     async def turn(self) -> None:
-        """And with the merchant's accounts."""
+        """And with the merchant's accounts, and the machine's clock."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.merchant.live)
+            nursery.start_soon(self._set_clocks)
             await super().turn()
+
+    async def _set_clocks(self) -> None:
+        rng = self.chance.of("clocks")
+        while True:
+            await trio.sleep(rng.random() * CLOCK_MAX_S)
+            if self.calm:
+                return
+            self.set_clock(rng.choice(CLOCKS_MS))
+            self.trouble.happened["clock is set"] += 1
+
+    def chores(self, life: Life, realm: Realm) -> list[Chore]:
+        """What is done in a house; its nodes may not know any more what was before."""
+        if not self.calm:
+            self.trouble.begin()
+        return super().chores(life, realm)
 
     async def shop(self, calm: trio.Event) -> None:
         """People, until all is calm and what they began is finished."""
 
         def buyer(name: str, rng: Random) -> SlotComposer:
-            return SlotComposer(name, self.door, self.at, self.ledger, rng, self.chain)
+            return SlotComposer(name, self.door, self.at, self.ledger, rng, self.chain, self.cut_power)
 
         await shop_with(self, calm, buyer)
 
@@ -244,6 +272,7 @@ def configuration(rng: Random, nodes: int) -> str:
         depth=rng.choice(DEPTHS),
         sponsor=rng.choice(("true", "true", "false")),
         percent=rng.choice(("0", "2.5")),
+        lifetime=rng.choice(LIFETIMES_S),
         operator=address(OPERATOR),
     )
 
