@@ -7,9 +7,10 @@ from random import Random
 import pytest
 from solders.hash import Hash
 
-from tests.live.solana import BUYER, LAMPORTS, MERCHANT, keypair, pay_sol, pubkey, tx_id_of
+from tests.live.solana import BUYER, LAMPORTS, MERCHANT, address, keypair, pay_sol, pubkey, tx_id_of
 from tests.shop import START_MS
 from tests.simulation.slot_buyers import transaction
+from tests.simulation.slot_nodes import SlotNode
 from tests.simulation.slots import CONFIRMED, Slots
 from tests.simulation.solana_live import furnish_chain, moved_by
 
@@ -75,3 +76,41 @@ async def test_what_is_made_up_leaves_the_chain_as_it_was(chain: Slots) -> None:
     assert landing is not None
     assert moved_by(landing)
     assert (received(chain), chain.landed) == (0, {})
+
+
+async def test_who_stays_on_a_fork_shows_what_is_nowhere_else_and_then_jumps_back(chain: Slots) -> None:
+    node = SlotNode(chain, Random(2))
+    raw = payment(chain)
+    chain.send(raw)
+    ticks(chain, 1)
+    assert tx_id_of(raw) in chain.landed
+    node.follows = chain.branch(40, confirms=True)
+    chain.reorg(CONFIRMED)
+    chain.pool.clear()
+    ticks(chain, 39)
+
+    assert tx_id_of(raw) not in chain.landed
+    [listed] = node.ask("getSignaturesForAddress", address(MERCHANT), {"commitment": "confirmed"})
+    assert (listed["signature"], listed["confirmationStatus"]) == (tx_id_of(raw), "confirmed")
+    assert node.ask("getSignaturesForAddress", address(MERCHANT), {"commitment": "finalized"}) == []
+    at = node.ask("getLatestBlockhash", {"commitment": "confirmed"})
+    assert chain.valid_until(at["value"]["blockhash"]) is None, "good for nothing anywhere else"
+
+    ticks(chain, 1)
+    assert node.ask("getSignatureStatuses", [tx_id_of(raw)])["value"] == [None]
+    assert node.tip() == chain.tip
+
+
+async def test_what_is_sent_while_some_stay_on_a_fork_may_land_there_alone(chain: Slots) -> None:
+    branch = chain.branch(40, confirms=False)
+    chain.reorg(1)
+    chain.is_calm = False
+    sent = [payment(chain, lamports) for lamports in range(10**7, 10**7 + 60)]
+    for raw in sent:
+        chain.send(raw)
+    ticks(chain, 20)
+
+    assert len(branch.landed) == len(sent) > len(chain.landed) > 0
+    there = branch.landed[tx_id_of(sent[0])]
+    assert moved_by(there)
+    assert branch.at("confirmed").height < there.block.height
