@@ -75,7 +75,9 @@ class ChainWorld(World):
         self._of = [(node, Receiver(self.nursery, node)) for node in nodes]
 
     def chores(self, life: Life, realm: Realm) -> list[Chore]:
-        """What is done in a house that nobody asks for."""
+        """What is done in a house that nobody asks for; its nodes may not know any more what was before."""
+        if not self.calm:
+            self.trouble.begin()
         chores = super().chores(life, realm)
         for one in realm.live_chains:
             connect(one.rpc, partial(self._dial_node, life))

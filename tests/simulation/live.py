@@ -69,6 +69,8 @@ class LiveWorld(ChainWorld):
         nodes: What is said of it.
     """
 
+    # Some nodes prune what is an hour old.
+    gaps_s = (5.0, 600.0, 3600.0, 7200.0)
     # Long after what nodes have forgotten is given up.
     rest_max_s = GIVEN_UP_S + 4 * 3600.0
 

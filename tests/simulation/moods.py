@@ -111,6 +111,10 @@ class Mischief(Generic[N]):
         """Other blocks in place of the newest."""
         raise NotImplementedError
 
+    def begin(self) -> None:
+        """A house starts; what it missed may be nowhere any more."""
+        raise NotImplementedError
+
     def is_left_alone(self, node: N) -> bool:
         """Whether a node goes on with what it does."""
         return False

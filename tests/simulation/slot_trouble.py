@@ -143,7 +143,7 @@ class SlotTrouble(Mischief[SlotNode]):
         self.happened["a node stays on a fork" if len(staying) == 1 else "two nodes stay on a fork"] += 1
 
     def begin(self) -> None:
-        """A house starts; what it missed may be nowhere."""
+        """A house starts; what it missed may be nowhere any more."""
         if self._rng.random() < ALL_FORGET:
             self._left_alone.clear()
             for node in self.nodes:

@@ -17,7 +17,6 @@ from solders.hash import Hash
 from payd.chains.solana.binding import memo_of, reference_key
 from payd.chains.solana.fee_payer import fee_payer_from
 from payd.chains.solana.keys import MEMO, MEMO_V1, token_account
-from payd.web.house import Realm
 from tests.crash.aftermath import Aftermath
 from tests.crash.live_truths import LiveAftermath, read_live_rows
 from tests.crash.onchain import Moved, Onchain
@@ -67,7 +66,7 @@ from tests.simulation.slot_merchant import SlotMerchant
 from tests.simulation.slot_nodes import SlotNode
 from tests.simulation.slot_trouble import SlotTrouble
 from tests.simulation.slots import CONFIRMED, FINAL, SLOT_S, Slots
-from tests.simulation.world import Chore, Life, Steps
+from tests.simulation.world import Steps
 
 DEPTHS: Final = ("confirmed", "confirmed", "finalized")
 # Nobody waits for windows to close: with a short one, many do before all is calm.
@@ -171,12 +170,6 @@ class SolanaWorld(ChainWorld):
                 return
             self.set_clock(rng.choice(CLOCKS_MS))
             self.trouble.happened["clock is set"] += 1
-
-    def chores(self, life: Life, realm: Realm) -> list[Chore]:
-        """What is done in a house; its nodes may not know any more what was before."""
-        if not self.calm:
-            self.trouble.begin()
-        return super().chores(life, realm)
 
     async def shop(self, calm: trio.Event) -> None:
         """People, until all is calm and what they began is finished."""

@@ -20,6 +20,8 @@ PAUSE_MAX_S: Final = 120.0
 LAGS: Final = (1, 2, 5, 12, 40)
 # How many blocks a node has the logs of that prunes them.
 KEPT_BLOCKS: Final = (70, 150, 400)
+# How often all have, when a house starts.
+ALL_FORGET: Final = 0.4
 # So far ahead is a clock that is wrong, and so much later the first block that was made up.
 AHEAD_S: Final = (30, 300, 1200, 7200)
 MADE_UP_MAX: Final = 30
@@ -32,6 +34,7 @@ TROUBLES: Final = frozenset(
         "node lags",
         "node stays behind on a fork",
         "node forgets",
+        "all nodes have forgotten",
         "node lies: hides",
         "node lies: reverts",
         "node lies: is of another chain",
@@ -86,6 +89,14 @@ class Trouble(Mischief[Node]):
         depth = self._rng.choice((1, 1, 1, 2, 2, 3, 5, FINAL - 1))
         self.chain.reorg(depth, drops=self._depth)
         self.happened["reorgs"] += 1
+
+    def begin(self) -> None:
+        """A house starts; what it missed may be nowhere any more."""
+        if self._rng.random() < ALL_FORGET:
+            for node in self.nodes:
+                node.be_good()
+                self._forget(node)
+            self.happened["all nodes have forgotten"] += 1
 
     def _lag(self, node: Node) -> None:
         node.lag = self._rng.choice(LAGS)
