@@ -153,6 +153,12 @@ class Submitting:
         """No blockhash of now is good any more, in what is final."""
         await self.solana.local.slots(160)
 
+    def forget(self, owed: StoredSubmission) -> None:
+        """The first node knows nothing of it any more, nor of anything that old, and says since when."""
+        node = self.solana.nodes[0]
+        node.forgotten.add(owed.tx_id)
+        node.first_slot = self.solana.ledger.tip.slot - 10
+
     def another(self, **terms: Any) -> Submitter:
         """A submitter over the same rows, as after a restart."""
         return make_submitter(self, **terms)

@@ -202,8 +202,7 @@ async def test_what_no_node_remembers_is_open_until_it_is_given_up(submitting: S
     owed = await submitting.owe()
     await submitting.submitter.run_once()
     await submitting.expire()
-    submitting.solana.nodes[0].forgotten.add(owed.tx_id)
-    submitting.solana.nodes[0].first_slot = submitting.solana.ledger.tip.slot - 10
+    submitting.forget(owed)
     await trio.sleep(GIVEN_UP_S - 60)
     await submitting.submitter.run_once()
     assert submitting.states(owed) == ["open"]

@@ -79,11 +79,9 @@ async def test_what_only_the_watcher_saw_before_the_fork_is_an_alarm_too(submitt
 
 
 async def test_what_the_node_does_not_remember_is_not_lost(submitting: Submitting) -> None:
-    solana = submitting.solana
     owed = await succeeded(submitting)
     await submitting.expire()
-    solana.nodes[0].forgotten.add(owed.tx_id)
-    solana.nodes[0].first_slot = solana.ledger.tip.slot - 10
+    submitting.forget(owed)
     await trio.sleep(60)  # it is looked for where nodes look for what is old
     with capture_logs() as logs:
         await submitting.submitter.run_once()

@@ -120,8 +120,7 @@ async def test_what_no_node_remembers_counts_as_spent_once_it_is_given_up(submit
     owed = await submitting.owe()
     await submitting.submitter.run_once()
     await submitting.expire()
-    submitting.solana.nodes[0].forgotten.add(owed.tx_id)
-    submitting.solana.nodes[0].first_slot = submitting.solana.ledger.tip.slot - 10
+    submitting.forget(owed)
     await settle(submitting)
     assert (reserved(submitting), spent(submitting)) == (RESERVED, RESERVED)
     await trio.sleep(GIVEN_UP_S)
