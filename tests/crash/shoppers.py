@@ -61,6 +61,8 @@ class Ledger:
     """(payment, version, status) that a page was shown."""
     glimpses: set[tuple[str, str]] = field(default_factory=set)
     """(payment, status) that somebody read while somebody else moved the payment."""
+    asked: set[str] = field(default_factory=set)
+    """References of all creations that were asked for, whatever became of them."""
     heard: list[bytes] = field(default_factory=list)
     """Events of the account feed, in order, resumed by cursor after each loss."""
     cursor: str = encode_cursor(0)
@@ -68,6 +70,8 @@ class Ledger:
     repeats: int = 0
     answered: int = 0
     problems: list[str] = field(default_factory=list)
+    restores: int = 0
+    """How often a backup was brought back: what was told after it does not count."""
     newest: str = ""
     """The payment that was created last: pages follow it."""
 
@@ -176,6 +180,7 @@ class Shopper(Caller):
             await trio.sleep(self.rng.random() * self.pause_max_s)
 
     async def _create(self, reference: str) -> Told | None:
+        self.ledger.asked.add(reference)
         value = str(self.rng.randrange(100, 100_000))
         path = self.rng.choice(("/v1/payments", "/v1/merchant/payment"))
         body = {"referenceId": reference, "amount": {"unit": "iso4217/USD", "value": value}}

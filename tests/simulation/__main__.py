@@ -99,6 +99,7 @@ def _counts(left: Aftermath, steps: int, faults: Sequence[str]) -> dict[str, int
     return {
         "task steps": steps,
         "deaths": left.deaths,
+        "restores": left.ledger.restores,
         "payments": len(left.rows.payments),
         "events": len(left.events),
         "webhooks received": len(left.received),

@@ -262,7 +262,11 @@ def _is_at_rest(path: Path) -> bool:
 
 async def shop_with(world: World, calm: trio.Event, shopper: Callable[[str, Random], Any]) -> None:
     """So many buyers, each made from a name and its draws."""
-    async with trio.open_nursery() as shop:
-        for number in range(BUYERS):
-            name = f"buyer{number}"
-            shop.start_soon(shopper(name, world.chance.of(name)).run, calm)
+
+    async def come(before: str) -> None:
+        async with trio.open_nursery() as shop:
+            for number in range(BUYERS):
+                name = f"{before}buyer{number}"
+                shop.start_soon(shopper(name, world.chance.of(name)).run, calm)
+
+    await world.keep_open(come)

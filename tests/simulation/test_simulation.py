@@ -62,6 +62,7 @@ def happened_in(realm: str, seeds: range, again: int) -> Counter[str]:
     for one in verdicts:
         happened.update({name.removeprefix(f"{realm}: "): number for name, number in one.counts.items()})
     assert happened["answers lost"]
+    assert happened["restores"]
     assert happened["webhooks received"] > happened["events"], "deaths and moods repeat some"
     return happened
 
@@ -92,6 +93,18 @@ def test_a_house_that_forgets_is_found_out(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("payd.store.outbox.endpoint_wanting", lambda *_args: None, raising=True)
 
     assert "every_event_has_one_delivery_and_it_succeeded" in broken(simulate(tmp_path, 7).left)
+
+
+def test_a_feed_that_goes_on_in_a_history_that_is_no_more_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restored house gives numbers anew that a listener has seen on other events."""
+    monkeypatch.setattr("payd.web.feed.seq_in_history", lambda *args: args[2], raising=True)
+
+    left = simulate(tmp_path, 16).left
+
+    assert left.ledger.restores
+    assert "the_account_feed_resumes_after_each_death_without_gap_or_repeat" in broken(left)
 
 
 def test_a_watcher_that_loses_what_it_reads_is_found_out(

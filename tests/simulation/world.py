@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -42,6 +43,7 @@ from tests.simulation.chance import Chance
 from tests.simulation.chance import run as run_by_chance
 from tests.simulation.disk import DEATHS, REFUSALS, Disk, Fault, under
 from tests.simulation.followers import follow_account, follow_newest
+from tests.simulation.restores import Restores
 
 SHOPPERS: Final = 3
 PAGES: Final = 2
@@ -167,6 +169,10 @@ class World:
         self._life: Life | None = None
         self._up = trio.Event()
         self._skew_ms = 0
+        self._crowd = trio.CancelScope()
+        self._restores = Restores(
+            folder / "backups", self.ledger, self.receiver.received, self.chance.of("backups")
+        )
         self.began_s = trio.current_time()
 
     def wall_ms(self) -> int:
@@ -209,9 +215,23 @@ class World:
             await trio.sleep(self._rng.choice(self.gaps_s) * self._rng.random())
             if self._rng.random() < 0.3:
                 self._skew_ms += self._rng.choice(self.jumps_ms)
+            if self._restores.bring_back(self.folder_of(number + 1), self.realm, self.wall_ms()):
+                self._crowd.cancel()
         self.become_calm()
         calm.set()
         await self._live(lives)
+
+    async def keep_open(self, shop: Callable[[str], Awaitable[None]]) -> None:
+        """Have people shop until they are done; after a restore others, as these know what is not there.
+
+        Args:
+            shop: Has them come, under names that begin so, and returns once they are done.
+        """
+        for times in count():
+            with trio.CancelScope() as self._crowd:
+                await shop("" if times == 0 else f"{times} times restored, ")
+            if not self._crowd.cancelled_caught:
+                return
 
     def become_calm(self) -> None:
         """From now on nothing goes wrong."""
@@ -262,6 +282,7 @@ class World:
         up, self._up = self._up, trio.Event()
         up.set()
         if not self.calm:
+            life.nursery.start_soon(self._restores.back_up, life)
             await trio.sleep(LIFE_MAX_S)
             life.die()
         await trio.sleep_forever()
@@ -434,13 +455,17 @@ async def look_back(world: World, seed: int, lives: int, path: Path) -> Aftermat
 
 async def _shop(world: World, calm: trio.Event) -> None:
     """People, until all is calm and what they began is finished."""
-    async with trio.open_nursery() as shop:
-        for number in range(SHOPPERS):
-            draws = world.chance.of(f"shopper{number}")
-            shopper = SlowShopper(f"shopper{number}", world.door, world.at, world.ledger, draws)
-            shop.start_soon(shopper.run, calm)
-        mover = SlowClockMover(world.door, world.at, world.ledger, world.chance.of("clock"))
-        shop.start_soon(mover.run, calm)
+
+    async def come(before: str) -> None:
+        async with trio.open_nursery() as shop:
+            for number in range(SHOPPERS):
+                name = f"{before}shopper{number}"
+                shopper = SlowShopper(name, world.door, world.at, world.ledger, world.chance.of(name))
+                shop.start_soon(shopper.run, calm)
+            mover = SlowClockMover(world.door, world.at, world.ledger, world.chance.of(f"{before}clock"))
+            shop.start_soon(mover.run, calm)
+
+    await world.keep_open(come)
 
 
 @contextmanager
