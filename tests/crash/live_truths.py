@@ -178,7 +178,7 @@ def what_is_stored_as_shown_by_the_chain_and_pays_is_on_it(left: LiveAftermath) 
 
 
 def a_payment_that_was_paid_in_time_has_succeeded(left: LiveAftermath) -> Sequence[Any]:
-    """Unless somebody cancelled it before that was found, or it had ended before."""
+    """Unless somebody cancelled it before that was found, or it had ended before the money was there."""
     wrong = []
     ended_ms = {row["payment_id"]: row["created_at_ms"] for row in left.common.rows.events}
     for one in left.onchain.moved.values():
@@ -186,7 +186,7 @@ def a_payment_that_was_paid_in_time_has_succeeded(left: LiveAftermath) -> Sequen
         for payment_id in names if len(names) == 1 else ():
             row = left.common.rows.payments[payment_id]
             at_ms = one.block_time_s * 1000
-            if ended_ms[payment_id] < at_ms:
+            if ended_ms[payment_id] < one.there_s * 1000:
                 continue
             in_time = any(
                 asset.lower() == one.asset and due == one.value and since <= at_ms <= until

@@ -22,6 +22,7 @@ class Moved:
     Attributes:
         place: (transaction, place among its logs), -1 of the coin, as a transfer is named everywhere.
         asset: Canonical CAIP-19.
+        there_s: When that was first to be seen in this block: one of a reorg is older by its own time.
         carries: All that the transaction says beside, where it may name payments.
         is_listed: Whether it is among what came to where payments are expected; else only who looks for a
             payment that is open finds it.
@@ -34,6 +35,7 @@ class Moved:
     block_number: int
     block_hash: str
     block_time_s: int
+    there_s: int
     carries: bytes
     is_listed: bool = True
 
@@ -59,7 +61,7 @@ class Onchain:
             one
             for block in chain.blocks
             for sent in block.transactions
-            for one in _moved(name, merchant, block, sent)
+            for one in _moved(name, merchant, block, chain.made_s[block.hash], sent)
         ]
         return cls(
             tuple(block.hash for block in chain.blocks),
@@ -68,7 +70,7 @@ class Onchain:
         )
 
 
-def _moved(name: str, merchant: str, block: FakeBlock, sent: FakeTransaction) -> list[Moved]:
+def _moved(name: str, merchant: str, block: FakeBlock, there_s: int, sent: FakeTransaction) -> list[Moved]:
     if sent.status != 1:
         return []
     amounts = [(-1, NATIVE, sent.value, sent.sender)] if sent.to == merchant and sent.value else []
@@ -87,6 +89,7 @@ def _moved(name: str, merchant: str, block: FakeBlock, sent: FakeTransaction) ->
             block.number,
             block.hash,
             block.time_s,
+            there_s,
             carried,
         )
         for place, asset, value, sender in amounts

@@ -66,6 +66,7 @@ class Chain:
         pool: What waits to be mined, by hash.
         left: Blocks that a reorg took, newest reorg last; nodes may still stand there.
         lost: Transactions that a reorg took for good.
+        made_s: When blocks were there, by hash: those of a reorg are older by their own time.
     """
 
     def __init__(self, rng: Random, now_s: int) -> None:
@@ -73,6 +74,7 @@ class Chain:
         self.pool: dict[str, Sent] = {}
         self.left: list[list[FakeBlock]] = []
         self.lost: list[Sent] = []
+        self.made_s: dict[str, int] = {}
         self._rng = rng
         self._sent = 0
         self._forks = 0
@@ -102,8 +104,8 @@ class Chain:
         """Put a transaction into the pool."""
         self.pool[transaction.hash] = transaction
 
-    def mine(self, time_s: int) -> FakeBlock:
-        """One block more, with what the pool has and a chance takes."""
+    def mine(self, time_s: int, now_s: int | None = None) -> FakeBlock:
+        """One block more, with what the pool has and a chance takes; `now_s` where that is not its time."""
         number = len(self.blocks)
         parent = self.blocks[-1] if self.blocks else None
         chosen = self._chosen(time_s)
@@ -116,6 +118,7 @@ class Chain:
         )
         self.blocks.append(block)
         self._by_hash[block.hash] = block
+        self.made_s[block.hash] = block.time_s if now_s is None else now_s
         for transaction in block.transactions:
             if not isinstance(transaction, Sent):
                 self._others[transaction.hash] = block
@@ -127,7 +130,7 @@ class Chain:
                 del self.pool[rival]
         return block
 
-    def reorg(self, depth: int, *, drops: int) -> None:
+    def reorg(self, depth: int, *, drops: int, now_s: int) -> None:
         """Other blocks in place of the newest ones, as many and one more.
 
         What was in them waits in the pool again. Only what never lay `drops` blocks deep may be lost: what
@@ -152,7 +155,7 @@ class Chain:
                 else:
                     self.pool[signed.hash] = signed
         for block in [*taken, taken[-1]]:
-            self.mine(block.time_s)
+            self.mine(block.time_s, now_s)
 
     def block(self, block_hash: str) -> FakeBlock | None:
         """The block of that hash."""

@@ -82,7 +82,9 @@ class LiveWorld(ChainWorld):
             for place in range(nodes_of(self.chance.of("nodes")))
         ]
         depth = blocks_of(self.config.chains[0].depth.depth_for(None))
-        self.trouble = Trouble(self.chain, self.nodes, self.chance.of("trouble"), depth, self._prices)
+        self.trouble = Trouble(
+            self.chain, self.nodes, self.chance.of("trouble"), self.true_s, depth, self._prices
+        )
         self.put_up(self.nodes)
 
     def become_calm(self) -> None:

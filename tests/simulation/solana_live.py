@@ -215,7 +215,18 @@ def moved_by(landing: Landing) -> list[Moved]:
     names = b"".join(bytes(key) for key in landing.keys if memo_of(bytes(key)).encode() in memos)
     block = landing.block
     return [
-        Moved((landing.tx_id, place), asset, value, "", block.slot, "", block.time_s, names, is_listed)
+        Moved(
+            (landing.tx_id, place),
+            asset,
+            value,
+            "",
+            block.slot,
+            "",
+            block.time_s,
+            block.time_s,
+            names,
+            is_listed,
+        )
         for place, asset, value, is_listed in amounts
     ]
 

@@ -24,7 +24,7 @@ def test_what_lay_deep_enough_once_is_never_lost_also_by_a_second_reorg() -> Non
         for _ in range(5):
             shallow = Sent("0xother", "0xshop", hash=chain.name(), nonce=chain.next_nonce("0xother"))
             chain.send(shallow)
-            chain.reorg(rng.choice((1, 1, 2, 5)), drops=DROPS)
+            chain.reorg(rng.choice((1, 1, 2, 5)), drops=DROPS, now_s=time_s)
             assert first not in chain.lost
             assert first.hash in chain.pool or chain.find(first.hash) is not None
         lost += len(chain.lost)

@@ -53,6 +53,7 @@ class Trouble(Mischief[Node]):
         chain: The truth.
         nodes: What tells of it.
         rng: When, and what.
+        true_s: The time by the chain's clock.
         depth: So deep a transfer lies that has been believed; a reorg loses none that deep.
         prices: Of payments by id, the token and what they ask for of it: what a liar says was paid.
     """
@@ -64,11 +65,13 @@ class Trouble(Mischief[Node]):
         chain: Chain,
         nodes: Collection[Node],
         rng: Random,
+        true_s: Callable[[], int],
         depth: int,
         prices: Callable[[], dict[str, tuple[str, int]]],
     ) -> None:
         super().__init__(nodes, rng)
         self.chain = chain
+        self._true_s = true_s
         self._depth = depth
         self._prices = prices
         self._made_up = 0
@@ -87,7 +90,7 @@ class Trouble(Mischief[Node]):
     def turn(self) -> None:
         """A reorg."""
         depth = self._rng.choice((1, 1, 1, 2, 2, 3, 5, FINAL - 1))
-        self.chain.reorg(depth, drops=self._depth)
+        self.chain.reorg(depth, drops=self._depth, now_s=self._true_s())
         self.happened["reorgs"] += 1
 
     def begin(self) -> None:
