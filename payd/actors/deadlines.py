@@ -61,6 +61,7 @@ class Deadlines:
         self._tend = tend
         self._together = together
         self._heap: list[Due] = []
+        self._known: set[str] = set()  # all of them are in the heap
         self._horizon_ms = 0  # the heap keeps what it is told by then
         self._until_ms = 0  # the end of the window that is being read
         self._after = _FIRST  # and how far it is read
@@ -79,13 +80,14 @@ class Deadlines:
         """A key has a new deadline. Later than the window: the index keeps it."""
         if due_at_ms > self._horizon_ms:
             return
-        heapq.heappush(self._heap, (due_at_ms, key))
+        self._push((due_at_ms, key))
         if self._heap[0][0] == due_at_ms:
             self._sooner.set()
 
     def reload(self) -> None:
         """Read the index again, from its start, at the next chance."""
         self._heap.clear()
+        self._known.clear()
         self._refill_at_ms = 0
         self._after = _FIRST
         self._sooner.set()
@@ -140,14 +142,17 @@ class Deadlines:
         after, self._after = self._after, _FIRST
         until_ms = self._refill_at_ms = self._until_ms
         rows = await self._load(after, until_ms, LOADED_MAX)
-        known = {key for _, key in self._heap} | self._in_flight
         for due in rows:
-            if due[1] not in known:
-                heapq.heappush(self._heap, due)
+            if due[1] not in self._known and due[1] not in self._in_flight:
+                self._push(due)
         reloaded = self._refill_at_ms != until_ms
         if len(rows) == LOADED_MAX and not reloaded:
             self._after = rows[-1]
             self._refill_at_ms = rows[-1][0]
+
+    def _push(self, due: Due) -> None:
+        heapq.heappush(self._heap, due)
+        self._known.add(due[1])
 
     def _take(self, now_ms: int) -> list[str]:
         """The next key that is due, or the next ones; who is tended already comes again after that."""
@@ -155,6 +160,7 @@ class Deadlines:
         limit = 1 if self._together is None else TOGETHER_MAX
         while len(keys) < limit and self._has_next(now_ms):
             key = heapq.heappop(self._heap)[1]
+            self._known.discard(key)
             if key in self._in_flight:
                 self._again.add(key)
                 continue
