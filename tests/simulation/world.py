@@ -436,7 +436,7 @@ async def look_back(world: World, seed: int, lives: int, path: Path) -> Aftermat
     events = await all_events(door, world.at)
     details = await all_details(door, world.at, world.ledger)
     with trio.move_on_after(HEAR_MAX_S):
-        while len(world.ledger.heard) < len(events):
+        while len(set(world.ledger.heard)) < len(events):  # after a restore some come again
             await trio.sleep(1)
     return Aftermath(
         seed=seed,
