@@ -92,7 +92,7 @@ def read_arguments(given: Sequence[str]) -> Asked:
     parser.add_argument("--readers", help="of a feed, such as 1000,10000")
     parser.add_argument("--payments", help="stored ones, for dashboard and growth, such as 1000,10000000")
     parser.add_argument("--open-payments", help="open ones, for growth, such as 100,1000000")
-    parser.add_argument("--minutes", type=float, help="of a soak (15)")
+    parser.add_argument("--minutes", type=float, help="of a soak (30)")
     args = parser.parse_args(given)
     if args.part == [FIRST]:
         return Asked([], None, first=True)

@@ -338,11 +338,15 @@ async def test_a_soak_watches_a_server_on_which_everything_happens(tmp_path: Pat
     assert len(lines) == 9
     assert all(float(line[3].replace(",", "")) > 0 for line in lines)
 
-    samples = soaked.samples
-    soaked.samples = [replace(one, descriptors=10 * number) for number, one in enumerate(samples)]
-    assert "file descriptors grows" in findings(soaked)
-    soaked.samples = [replace(samples[0], at_s=one.at_s) for one in samples]
+    samples = [replace(soaked.samples[0], at_s=one.at_s) for one in soaked.samples]
+    soaked.samples = samples
     assert findings(soaked) == []
+    soaked.samples = [replace(one, descriptors=10 * number) for number, one in enumerate(samples)]
+    assert findings(soaked) == ["file descriptors grows"]
+    soaked.samples = [replace(one, rss=number << 20) for number, one in enumerate(samples)]
+    assert findings(soaked) == [], "caches fill"
+    soaked.plan = replace(plan, minutes=30)
+    assert findings(soaked) == ["memory, resident (MiB) grows"]
 
 
 async def test_a_sink_answers_where_it_should_and_counts_what_it_was_asked_about() -> None:
