@@ -75,8 +75,10 @@ class FakeNode:
 
     def _left(self) -> float:
         """How many calls it would answer in this moment."""
+        if self.calls_a_s is None:
+            return float("inf")
         lately = [at_s for at_s in self.answered_s if trio.current_time() - at_s < 1]
-        return float("inf") if self.calls_a_s is None else self.calls_a_s - len(lately)
+        return self.calls_a_s - len(lately)
 
     def _answer(self, one: dict[str, Any]) -> dict[str, Any]:
         if self._left() < 1:
