@@ -5,6 +5,7 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import structlog
@@ -18,6 +19,9 @@ log = structlog.get_logger("payd.watcher")
 
 # What is read from block to block no node has pruned yet; after a stop of ours one may have.
 GAP_BLOCKS: Final = 64
+
+Gives = Callable[[int], Awaitable[bool]]
+"""Whether a node gives the logs of a block, by its number, be it that there are none."""
 
 
 class BlockHistory:
@@ -34,8 +38,9 @@ class BlockHistory:
         self._patience = Patience()
         self._trusted: Node | None = None  # in this gap
 
-    async def check(self, node: Node, after: int, to: int) -> None:
-        """Return where a node has the logs from one block to another, or nobody has for long.
+    async def check(self, node: Node, gives: Gives, after: int, to: int) -> int:
+        """The block to go on behind: the one before, where a node has the logs from there to another, or
+        nobody has for long. Where it refuses to give what is old, the last of what it refuses.
 
         Raises:
             Unread: It has not.
@@ -45,10 +50,42 @@ class BlockHistory:
             self._trusted = None
             self._patience.restore()
         elif self._trusted is not node:
-            if await remembers(self._rpc, node, after + 1):
+            lack = await self._lack(node, after + 1)
+            if lack is None:
                 self._patience.restore()
-            elif self._patience.is_over():
-                log.critical("chain.history_gone", chain=self._chain, after=after, node=node.name)
+            elif not self._patience.is_over():
+                raise lack
             else:
-                raise Unread(f"{node.name} has no logs of block {after + 1} any more; {after} was read last")
+                last = after if await gives(after + 1) else await _last_refused(gives, after + 1, to, lack)
+                log.critical("chain.history_gone", chain=self._chain, after=after, read=last, node=node.name)
+                if last > after:
+                    return last
             self._trusted = node
+        return after
+
+    async def _lack(self, node: Node, number: int) -> Unread | None:
+        """Why a node is not read from a block on: it has pruned it, or refuses it; None where it has it."""
+        try:
+            if await remembers(self._rpc, node, number):
+                return None
+        except Unread as refused:
+            return refused
+        return Unread(f"{node.name} has no logs of block {number} any more, which is read next")
+
+
+async def _last_refused(gives: Gives, last: int, first: int, refused: Unread) -> int:
+    """The newest block of which a node gives no logs, from one of which it does not to one of which it does.
+
+    Raises:
+        Unread: It gives none at all, or now these and now those.
+    """
+    while first - last > 1:
+        middle = (last + first) // 2
+        if await gives(middle):
+            first = middle
+        else:
+            last = middle
+    # Of all those answers, one may have been a mood.
+    if await gives(last) or not await gives(first):
+        raise refused
+    return last

@@ -9,6 +9,7 @@ Source: DESIGN.md, "10. Live realm".
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, Literal
 
 import msgspec
@@ -22,7 +23,7 @@ from payd.actors.walk import GONE_S, LAG_S, Lagging, Step, by, plausible_s
 from payd.actors.watch_list import WatchList
 from payd.chains.evm.answers import Block
 from payd.chains.evm.proof import Watched
-from payd.chains.evm.reading import Piece, Reader, TooWide
+from payd.chains.evm.reading import Piece, Reader, Tips, TooWide
 from payd.chains.rpc import Node, NodesDown, Rpc
 from payd.chains.rpc_errors import BadAnswer
 from payd.chains.unread import Unread
@@ -145,7 +146,7 @@ class BlockWalk:
         if self._read_by[0] is not node:
             self._read_by = node, cursor.number
         if tips.head.number > cursor.number:
-            cursor, noted = await self._read_on(node, cursor, tips.head)
+            cursor, noted = await self._read_on(node, cursor, tips)
         noted = [*noted, *await self._close(node, cursor)]
         final = None if tips.final is None else _cursor(tips.final)
         also = () if turned is None else turned.paid_by_others
@@ -287,10 +288,13 @@ class BlockWalk:
     def _final_at(self, cursor: int) -> int | str:
         return self._final if isinstance(self._final, str) else max(0, cursor - self._final)
 
-    async def _read_on(self, node: Node, cursor: Cursor, head: Block) -> tuple[Cursor, Sequence[Noted]]:
-        watched = await self._watch_list.at(cursor.time_s)
+    async def _read_on(self, node: Node, cursor: Cursor, tips: Tips) -> tuple[Cursor, Sequence[Noted]]:
+        watched, head = await self._watch_list.at(cursor.time_s), tips.head
         if watched.tokens and watched.destinations:
-            await self._history.check(node, cursor.number, head.number)
+            gives = partial(self.reader.gives, node, watched)
+            after = await self._history.check(node, gives, cursor.number, head.number)
+            if after > cursor.number:
+                return await self._pass(node, cursor, after, tips.final), ()
         if not watched.destinations:
             piece = Piece((head,), ())
         elif head.number - cursor.number <= BY_HASH_MAX:
@@ -300,6 +304,14 @@ class BlockWalk:
             piece = await self._range(self.reader, node, watched, cursor, to, is_first=True)
         noted = await self._commit("head", cursor, piece)
         return _cursor(piece.last), noted
+
+    async def _pass(self, node: Node, cursor: Cursor, to: int, final: Block | None) -> Cursor:
+        """Go on behind blocks that no node gives, in both readings."""
+        if final is None or final.number < to:
+            raise Unread(f"{node.name} gives nothing of blocks up to {to}, which are not final yet")
+        block = await self._header(node, to)
+        await self._db.write(_pass, self._name, cursor, block)
+        return _cursor(block)
 
     async def _range(
         self, reader: Reader, node: Node, watched: Watched, after: Cursor, to: int, *, is_first: bool = False
@@ -406,6 +418,12 @@ def _advance(
     if kind == "head":
         keep_blocks(tx, chain, ((block.number, block.hash) for block in piece.blocks))
     return record(tx, piece.transfers, now_ms)
+
+
+def _pass(tx: Tx, chain: str, before: Cursor, block: Block) -> None:
+    """Note that both readings go on behind a block."""
+    _advance(tx, chain, "head", before, Piece((block,), ()), 0)
+    move_cursor(tx, chain, "final", find_cursor(tx, chain, "final"), _cursor(block))
 
 
 def _together(one: Piece, other: Piece) -> Piece:

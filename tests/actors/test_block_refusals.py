@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
 import trio
 from structlog.testing import capture_logs
 
 from payd.actors.block_refusals import GAP_BLOCKS
 from payd.actors.walk import GONE_S
+from payd.chains.evm.proof import Watched
+from payd.chains.evm.reading import Reader
+from payd.chains.rpc import Node
+from payd.store.chain_cursors import find_cursor, kept_hash
 from payd.store.db import Database
 from tests.actors.watching import Watching, open_watching
 from tests.chains.evm.json import THIRD
 from tests.chains.fake_chain import FakeTransaction, token_transfer
-from tests.till import PRICE
+from tests.till import CHAIN, PRICE
 
 # From one look to the next.
 LOOK_S = 200
@@ -88,3 +93,73 @@ async def test_after_a_moment_nobody_is_asked_what_is_still_there(watching: Watc
     watching.chain.mine_empty(GAP_BLOCKS)
     await look(watching, 1)
     assert watching.rpc.calls["eth_getTransactionReceipt"] == receipts + 1
+
+
+async def test_behind_what_the_only_node_says_that_it_has_pruned_both_readings_go_on_after_long(
+    realm_db: Database, watching: Watching
+) -> None:
+    lost = await sold_and_paid_while_nobody_looked(watching)
+    view = watching.views[0]
+    view.refuses = True
+    await look(watching, 3)
+    assert behind(watching) > 2 * GAP_BLOCKS
+    with capture_logs() as logs:
+        await look(watching, int(GONE_S // LOOK_S))
+    assert behind(watching) == 0
+    [gone] = [one for one in logs if one["log_level"] == "critical"]
+    assert (gone["event"], gone["read"]) == ("chain.history_gone", view.first_block - 1)
+    assert watching.till.kinds(lost.hash) == []
+    last = watching.chain.blocks[view.first_block - 1]
+    assert realm_db.point(kept_hash, CHAIN, last.number) == last.hash
+
+    payment = await watching.till.sell("2")
+    paid = watching.pay(payment)
+    watching.chain.mine_empty(watching.chain.final_depth + 1)
+    await look(watching, 2)
+    assert watching.till.kinds(paid.hash) == ["matched"]
+    final = realm_db.point(find_cursor, CHAIN, "final")
+    assert final is not None
+    assert final.number == watching.chain.head.number - watching.chain.final_depth
+
+
+async def test_nothing_is_passed_that_is_not_final(watching: Watching) -> None:
+    await sold_and_paid_while_nobody_looked(watching)
+    view = watching.views[0]
+    view.refuses, watching.chain.final_depth = True, GAP_BLOCKS + 1
+    await look(watching, int(GONE_S // LOOK_S) + 2)
+    assert behind(watching) > 2 * GAP_BLOCKS
+    watching.chain.mine_empty(1)
+    await look(watching, 2)
+    assert behind(watching) == 0
+
+
+async def test_a_node_that_gives_no_logs_at_all_has_nothing_passed(watching: Watching) -> None:
+    paid = await sold_and_paid_while_nobody_looked(watching)
+    view = watching.views[0]
+    view.refuses, view.first_block = True, watching.chain.head.number + 1
+    watching.chain.final_depth = 1
+    await look(watching, int(GONE_S // LOOK_S) + 2)
+    assert behind(watching) > 2 * GAP_BLOCKS
+    view.first_block = 0
+    await look(watching, 2)
+    assert watching.till.kinds(paid.hash) == ["matched"]
+
+
+async def test_a_node_that_refuses_now_and_then_has_nothing_passed(
+    watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked twice before something is passed, and says otherwise."""
+    asked = set[int]()
+
+    async def gives(_reader: Reader, _node: Node, _watched: Watched, number: int) -> bool:
+        await trio.lowlevel.checkpoint()
+        was_asked = number in asked
+        asked.add(number)
+        return was_asked or number == watching.chain.head.number
+
+    monkeypatch.setattr(Reader, "gives", gives)
+    await sold_and_paid_while_nobody_looked(watching)
+    watching.views[0].refuses, watching.chain.final_depth = True, 1
+    await look(watching, int(GONE_S // LOOK_S) + 2)
+    assert asked
+    assert behind(watching) > 2 * GAP_BLOCKS

@@ -16,6 +16,7 @@ from tests.chains.rpc_node import FakeNode, Says
 BLOCK_S: Final = 2
 START_S: Final = 1_780_000_000
 UNKNOWN_BLOCK: Final = Says(-32000, "unknown block")
+PRUNED: Final = Says(4444, "pruned history unavailable")
 
 _numbers = count(1)
 
@@ -138,6 +139,7 @@ class View:
         has_final: Whether it knows what is final.
         ahead_s: By so much its blocks' times are ahead.
         first_block: Of older ones it has neither receipts nor logs any more, and says that there are none.
+        refuses: It says that it has pruned them instead.
     """
 
     chain: FakeChain
@@ -150,6 +152,7 @@ class View:
     has_final: bool = True
     ahead_s: int = 0
     first_block: int = 0
+    refuses: bool = False
 
     def node(self) -> FakeNode:
         """A node that says it."""
@@ -203,6 +206,8 @@ class View:
             if self.range_max is not None and last - first + 1 > self.range_max:
                 return Says(-32005, f"block range is too wide, the most is {self.range_max}")
             blocks = [block for block in blocks if first <= block.number <= last]
+        if self.refuses and any(block.number < self.first_block for block in blocks):
+            return PRUNED
         return [
             log
             for block in blocks
@@ -221,7 +226,9 @@ class View:
     def receipt(self, tx_hash: str) -> Any:
         """eth_getTransactionReceipt."""
         found = self._find(tx_hash)
-        return None if found is None or found[0].number < self.first_block else receipt_json(*found)
+        if found is None or found[0].number < self.first_block:
+            return PRUNED if found is not None and self.refuses else None
+        return receipt_json(*found)
 
     def _find(self, tx_hash: str) -> tuple[FakeBlock, FakeTransaction] | None:
         found = None if tx_hash in self.denies else self.chain.find(tx_hash)

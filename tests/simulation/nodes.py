@@ -19,6 +19,7 @@ from payd.chains.evm.codec import to_data, to_quantity
 from payd.chains.evm.tokens import domain_of
 from payd.core.caip import parse_asset, parse_chain
 from tests.chains.fake_chain import (
+    PRUNED,
     UNKNOWN_BLOCK,
     FakeBlock,
     FakeTransaction,
@@ -60,6 +61,7 @@ class Node:
         other_chain: Whether it tells of another chain.
         ahead_s: By so much the times of its blocks are ahead.
         first_block: Of older ones it has no logs any more, and says that there are none.
+        refuses: It says that it has pruned them instead.
         read: Hashes of blocks whose logs it gave, all of them.
     """
 
@@ -74,6 +76,7 @@ class Node:
         """From now on it says what is true, at once."""
         self.moody = self.is_down = self.hides = self.denies = self.reverts = self.other_chain = False
         self.lag = self.ahead_s = self.first_block = 0
+        self.refuses = False
         self.fork: list[FakeBlock] = []
         self.forged: dict[int, list[FakeTransaction]] = {}
 
@@ -175,6 +178,8 @@ class _Answers:
             if last > node.height:
                 return Says(-32602, "block range extends beyond current head block")
             blocks = [block for number in range(first, last + 1) if (block := node.at(number)) is not None]
+        if node.refuses and any(block.number < node.first_block for block in blocks):
+            return PRUNED
         if not node.leaves_out:
             node.read.update(block.hash for block in blocks if block.number >= node.first_block)
         return [
@@ -196,8 +201,10 @@ class _Answers:
 
     def eth_getTransactionReceipt(self, tx_hash: str) -> Any:
         found = self._node.find(tx_hash)
-        if found is None or found[0].number < self._node.first_block:
+        if found is None:
             return None
+        if found[0].number < self._node.first_block:
+            return PRUNED if self._node.refuses else None
         block, one = found
         logs = _logs(block, [one]) if one.logs else []
         return {**receipt_json(replace(block, transactions=(one,)), one), "logs": logs}

@@ -114,6 +114,7 @@ class Trouble(Mischief[Node]):
     def _forget(self, node: Node) -> None:
         """It prunes what lies so deep; while it is well again, it is another machine that answers."""
         node.first_block = max(0, self.chain.height - self._rng.choice(KEPT_BLOCKS))
+        node.refuses = self._rng.random() < 0.5
         self.happened["node forgets"] += 1
 
     def _leave(self, node: Node) -> None:

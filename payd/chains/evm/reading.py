@@ -188,6 +188,21 @@ class Reader:
         transfers = await self._transfers(node, watched, logs, paid, blocks)
         return Piece((blocks[-1],), transfers)
 
+    async def gives(self, node: Node, watched: Watched, number: int) -> bool:
+        """Whether a node gives the logs of a block, or refuses to, as one that has pruned them may.
+
+        Args:
+            node: Asked.
+            watched: What is looked for; tokens and destinations.
+            number: Of the block.
+
+        Raises:
+            NodesDown: It does not answer.
+        """
+        only = {"fromBlock": to_quantity(number), "toBlock": to_quantity(number)}
+        [said] = await self._rpc.batch(_log_calls(watched, [only])[:1], node=node)
+        return not isinstance(said, RpcError)
+
     async def transaction(
         self, node: Node, tx_id: str
     ) -> tuple[Transaction | None, Receipt | None, Block | None]:
