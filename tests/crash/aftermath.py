@@ -200,7 +200,7 @@ async def all_events(client: Door, at: Furnished) -> list[dict[str, Any]]:
     events: list[dict[str, Any]] = []
     cursor = ""
     while True:
-        page = (await client.ask("GET", f"/v1/events?limit=100{cursor}", None, at.headers)).body
+        page = (await client.ask("GET", f"/v1/events?limit=100{cursor}", None, {"api-key": at.key})).body
         events += page["data"]
         if page["nextCursor"] is None:
             return events[::-1]
@@ -211,6 +211,6 @@ async def all_details(client: Door, at: Furnished, ledger: Ledger) -> dict[str, 
     """`GET /v1/payments/{id}` of every payment that a client knows."""
     details = {}
     for payment_id in ledger.payments:
-        found = await client.ask("GET", f"/v1/payments/{payment_id}", None, at.headers)
+        found = await client.ask("GET", f"/v1/payments/{payment_id}", None, {"api-key": at.key})
         details[payment_id] = found.body if found.status == 200 else {"status": f"HTTP {found.status}"}
     return details

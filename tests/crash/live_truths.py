@@ -12,18 +12,29 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from payd.chains.evm.binding import authorization_nonce, payment_tag
 from payd.chains.solana.binding import reference_of
 from tests.crash.aftermath import Aftermath
-from tests.crash.onchain import Moved, Onchain
+from tests.crash.changes import Changes, Offered
+from tests.crash.onchain import NATIVE, Moved, Onchain
 from tests.crash.truths import FINAL, broken
 
 # Payments end by what is final; what is newer may still be read.
 ENDED_UNPAID: Final = FINAL - {"succeeded"}
+
+
+class Handed(NamedTuple):
+    """What was handed out for a payment: `due` reaches the merchant. Asset and wallet in lower case."""
+
+    asset: str
+    wallet: str
+    due: int
+    since_ms: int
+    until_ms: int
 
 
 @dataclass(frozen=True)
@@ -32,13 +43,13 @@ class LiveRows:
 
     Attributes:
         transfers: Rows as they are.
-        quotes: Of each payment: (asset, what reaches the merchant, from, until in Unix milliseconds).
+        quotes: Of each payment, oldest first.
         cursors: Number and hash by kind.
         blocks: Hashes by number, of the newest that were read.
     """
 
     transfers: list[dict[str, Any]]
-    quotes: dict[str, list[tuple[str, int, int, int]]]
+    quotes: dict[str, list[Handed]]
     cursors: dict[str, tuple[int, str]]
     blocks: dict[int, str]
 
@@ -62,7 +73,8 @@ class LiveAftermath:
     @property
     def begun(self) -> int:
         """The newest block before anything was offered: what came before it concerns nobody."""
-        offered_ms = min((quote[2] for some in self.rows.quotes.values() for quote in some), default=None)
+        handed = (one.since_ms for some in self.rows.quotes.values() for one in some)
+        offered_ms = min(handed, default=None)
         older = [
             number
             for number, time_s in enumerate(self.onchain.times_s)
@@ -75,6 +87,23 @@ class LiveAftermath:
         last = {row["payment_id"]: row for row in self.common.rows.events}
         found = {one: msgspec.json.decode(row["body"])["data"] for one, row in last.items()}
         return {one: data for one, data in found.items() if data["status"] == "succeeded"}
+
+    @property
+    def changes(self) -> Changes:
+        """What merchants and operators have changed."""
+        return self.common.ledger.changes
+
+    def is_awaited(self, moved: Moved) -> bool:
+        """Whether money came to where a merchant is paid, or was told to buyers, by when it came."""
+        awaited_s = self.changes.awaited_since(moved.recipient)
+        if moved.asset.endswith(NATIVE):
+            awaited_s = max(awaited_s, self.changes.offered_since(moved.asset))
+        return awaited_s < moved.block_time_s
+
+    def wallets(self, payment_id: str, asset: str) -> set[str]:
+        """Where a payment was handed out to be paid in an asset."""
+        handed = self.rows.quotes.get(payment_id, [])
+        return {one.wallet for one in handed if one.asset == asset.lower()}
 
     def names(self, moved: Moved) -> list[str]:
         """The payments that money may be for, by what its transaction carries."""
@@ -113,6 +142,7 @@ def every_paid_payment_has_its_own_transfer_on_the_chain(left: LiveAftermath) ->
             if one.place[0] == tx_id
             and f"caip19/{one.asset}".lower() == due["unit"].lower()
             and one.value >= int(due["value"])
+            and one.recipient in left.wallets(payment_id, one.asset)
             and payment_id in (*left.names(one), *left.assigned(one))
         ]
         if not pays:
@@ -143,13 +173,18 @@ def every_transfer_to_the_merchant_is_stored_as_the_chain_shows_it(left: LiveAft
     newest = left.rows.cursors["head"][0]
     wrong = []
     for place, one in left.onchain.moved.items():
-        if not left.begun < one.block_number <= newest:
+        if not left.begun < one.block_number <= newest or not left.is_awaited(one):
             continue
         row = stored.get(place)
-        said = None if row is None else (row["asset"], int(row["value"]), row["sender"], row["block_hash"])
-        if said != (one.asset, one.value, one.sender, one.block_hash):
+        said = None if row is None else (*_what(row), row["sender"], row["block_hash"])
+        if said != (one.asset, one.value, one.recipient, one.sender, one.block_hash):
             wrong.append((one, row))
     return wrong
+
+
+def _what(row: dict[str, Any]) -> tuple[str, int, str]:
+    """Of a stored transfer: its asset, its value, and whom it paid."""
+    return row["asset"].lower(), int(row["value"]), row["recipient"].rpartition(":")[2].lower()
 
 
 def every_transfer_that_names_a_payment_is_stored_as_the_chain_shows_it(
@@ -163,8 +198,8 @@ def every_transfer_that_names_a_payment_is_stored_as_the_chain_shows_it(
         if one.block_number > newest or not one.is_listed or not left.names(one):
             continue
         row = stored.get(place)
-        said = None if row is None else (row["asset"].lower(), int(row["value"]), row["block_number"])
-        if said != (one.asset, one.value, one.block_number):
+        said = None if row is None else (*_what(row), row["block_number"])
+        if said != (one.asset, one.value, one.recipient, one.block_number):
             wrong.append((one, row))
     return wrong
 
@@ -189,8 +224,9 @@ def a_payment_that_was_paid_in_time_has_succeeded(left: LiveAftermath) -> Sequen
             if ended_ms[payment_id] < one.there_s * 1000:
                 continue
             in_time = any(
-                asset.lower() == one.asset and due == one.value and since <= at_ms <= until
-                for asset, due, since, until in left.rows.quotes.get(payment_id, [])
+                (handed.asset, handed.wallet, handed.due) == (one.asset, one.recipient, one.value)
+                and handed.since_ms <= at_ms <= handed.until_ms
+                for handed in left.rows.quotes.get(payment_id, [])
             )
             if in_time and row["status"] not in {"succeeded", "cancelled"}:
                 wrong.append((payment_id, row["status"], one))
@@ -208,6 +244,34 @@ def the_chain_was_read_block_by_block_to_where_the_cursors_are(left: LiveAfterma
         *wrong,
         *(number for number in range(left.begun + 1, final + 1) if hashes[number] not in left.read),
     ]
+
+
+def nobody_is_offered_what_a_merchant_had_changed_before(left: LiveAftermath) -> Sequence[Any]:
+    """What is offered stays as it was at first; what was removed is not offered again for that payment."""
+    wrong = []
+    firsts: dict[tuple[str, str], Offered] = {}
+    for one in left.changes.offers:
+        first = firsts.setdefault((one.payment_id, one.asset), one)
+        course = left.changes.course(one.merchant_id, one.asset)
+        is_open = True in left.changes.open(one.merchant_id).possible(one.asked_s, one.told_s)
+        possible = course.possible(first.asked_s, first.told_s)
+        is_right = bool(possible - {None}) if not one.wallet else one.wallet in possible
+        if not is_right or not is_open or course.was(None, first.told_s, one.asked_s):
+            wrong.append((one, first, course))
+    return wrong
+
+
+def what_buyers_were_offered_is_what_was_handed_out(left: LiveAftermath) -> Sequence[Any]:
+    wrong = []
+    for one in left.changes.offers:
+        handed = left.wallets(one.payment_id, one.asset)
+        if len(handed) != 1 or not handed >= {one.wallet} - {""}:
+            wrong.append((one, handed))
+    return wrong
+
+
+def no_window_closes_while_no_chain_is_read(left: LiveAftermath) -> Sequence[Any]:
+    return left.changes.expired_unread
 
 
 def nothing_happens_to_a_payment_after_it_is_settled(left: LiveAftermath) -> Sequence[Any]:
@@ -230,6 +294,9 @@ LIVE_TRUTHS: Final[tuple[LiveTruth, ...]] = (
     what_is_stored_as_shown_by_the_chain_and_pays_is_on_it,
     a_payment_that_was_paid_in_time_has_succeeded,
     the_chain_was_read_block_by_block_to_where_the_cursors_are,
+    nobody_is_offered_what_a_merchant_had_changed_before,
+    what_buyers_were_offered_is_what_was_handed_out,
+    no_window_closes_while_no_chain_is_read,
     nothing_happens_to_a_payment_after_it_is_settled,
 )
 
@@ -242,6 +309,9 @@ SLOT_TRUTHS: Final[tuple[LiveTruth, ...]] = (
     every_transfer_that_names_a_payment_is_stored_as_the_chain_shows_it,
     what_is_stored_as_shown_by_the_chain_and_pays_is_on_it,
     a_payment_that_was_paid_in_time_has_succeeded,
+    nobody_is_offered_what_a_merchant_had_changed_before,
+    what_buyers_were_offered_is_what_was_handed_out,
+    no_window_closes_while_no_chain_is_read,
     nothing_happens_to_a_payment_after_it_is_settled,
 )
 """On Solana."""
@@ -257,12 +327,13 @@ def read_live_rows(path: Path) -> LiveRows:
     db = sqlite3.connect(path)
     db.row_factory = sqlite3.Row
     try:
-        quotes: dict[str, list[tuple[str, int, int, int]]] = {}
-        for row in db.execute(
-            "SELECT o.payment_id, o.asset_key, coalesce(q.due, q.amount), q.valid_from_ms, q.valid_until_ms"
-            " FROM quotes q JOIN options o ON o.id = q.option_id ORDER BY q.seq"
+        quotes: dict[str, list[Handed]] = {}
+        for payment_id, asset, to, due, *when in db.execute(
+            "SELECT o.payment_id, o.asset_key, q.destination, coalesce(q.due, q.amount), q.valid_from_ms,"
+            " q.valid_until_ms FROM quotes q JOIN options o ON o.id = q.option_id ORDER BY q.seq"
         ):
-            quotes.setdefault(row[0], []).append((row[1], int(row[2]), row[3], row[4]))
+            wallet = to.rpartition(":")[2].lower()
+            quotes.setdefault(payment_id, []).append(Handed(asset.lower(), wallet, int(due), *when))
         return LiveRows(
             transfers=[dict(row) for row in db.execute("SELECT * FROM transfers ORDER BY seq")],
             quotes=quotes,

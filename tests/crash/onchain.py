@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,7 @@ class Moved:
     Attributes:
         place: (transaction, place among its logs), -1 of the coin, as a transfer is named everywhere.
         asset: Canonical CAIP-19.
+        recipient: A wallet's address, in lower case.
         there_s: When that was first to be seen in this block: one of a reorg is older by its own time.
         carries: All that the transaction says beside, where it may name payments.
         is_listed: Whether it is among what came to where payments are expected; else only who looks for a
@@ -32,6 +34,7 @@ class Moved:
     asset: str
     value: int
     sender: str
+    recipient: str
     block_number: int
     block_hash: str
     block_time_s: int
@@ -47,7 +50,7 @@ class Onchain:
     Attributes:
         hashes: Of its blocks, by number.
         times_s: When they were made, by number.
-        moved: To the merchant, by place.
+        moved: To merchants, by place.
     """
 
     hashes: tuple[str, ...]
@@ -55,13 +58,14 @@ class Onchain:
     moved: dict[tuple[str, int], Moved]
 
     @classmethod
-    def of(cls, chain: Chain, name: str, merchant: str) -> Onchain:
-        """What the chain shows; `name` is its CAIP-2, `merchant` an address in lower case."""
+    def of(cls, chain: Chain, name: str, wallets: Collection[str]) -> Onchain:
+        """What the chain shows; `name` is its CAIP-2, `wallets` are addresses in lower case."""
         moved = [
             one
             for block in chain.blocks
             for sent in block.transactions
-            for one in _moved(name, merchant, block, chain.made_s[block.hash], sent)
+            for wallet in wallets
+            for one in _moved(name, wallet, block, chain.made_s[block.hash], sent)
         ]
         return cls(
             tuple(block.hash for block in chain.blocks),
@@ -86,6 +90,7 @@ def _moved(name: str, merchant: str, block: FakeBlock, there_s: int, sent: FakeT
             f"{name}/{asset}",
             value,
             f"{name}:{sender}",
+            merchant,
             block.number,
             block.hash,
             block.time_s,

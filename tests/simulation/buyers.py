@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any, Final
@@ -15,7 +15,7 @@ from tests.crash.shoppers import Door, Ledger, Told
 from tests.simulation.chain import Sent
 from tests.simulation.live_shopper import LATE_S, PAUSE_MAX_S, LiveShopper
 from tests.simulation.nodes import CHAIN
-from tests.simulation.wallets import BUYERS, WRAPPER, Wallet
+from tests.simulation.wallets import BUYERS, WRAPPER, Wallet, paid_by
 
 SIGNS: Final = "eth_signTypedData_v4"
 
@@ -31,12 +31,12 @@ class Buyer(LiveShopper):
         self,
         name: str,
         open_door: Callable[[], Door],
-        at: Furnished,
         ledger: Ledger,
         rng: Random,
+        shops: Sequence[Furnished],
         wallet: Callable[[str], Wallet],
     ) -> None:
-        super().__init__(name, open_door, at, ledger, rng)
+        super().__init__(name, open_door, ledger, rng, shops)
         self._open_wallet = wallet
         self._before: tuple[str, dict[str, Any]] | None = None
         odd: tuple[Callable[[Told], Awaitable[None]], ...] = (
@@ -224,6 +224,10 @@ class Buyer(LiveShopper):
         """A wallet, and all that it is offered."""
         wallet = self._open_wallet(self.rng.choice(BUYERS))
         return wallet, await self._offers(told, f"{CHAIN}:{wallet.address}")
+
+    def _wallet_in(self, option: dict[str, Any]) -> str:
+        [action] = option["actions"]
+        return paid_by(action)
 
     def _send(self, wallet: Wallet, sent: Sent) -> Sent:
         wallet.chain.send(sent)

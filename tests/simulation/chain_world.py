@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -14,7 +14,7 @@ import msgspec
 import trio
 from trio.testing import memory_stream_pair
 
-from payd.config import load
+from payd.config import Config, load
 from payd.server import open_house
 from payd.store.keys import SCOPES
 from payd.web.commands import run_command
@@ -24,12 +24,15 @@ from tests.crash.live_truths import LiveAftermath
 from tests.crash.process import Furnished, environment
 from tests.receiver import Receiver
 from tests.shop import START_MS
+from tests.simulation.chance import Chance
 from tests.simulation.chance import run as run_by_chance
 from tests.simulation.disk import Fault
 from tests.simulation.door import connect, plain_webhooks, relaying
 from tests.simulation.followers import follow_account, follow_newest
 from tests.simulation.moods import Mischief, Moody
 from tests.simulation.relayed import RELAYER_KEY
+from tests.simulation.settings import Settings
+from tests.simulation.shopkeeper import Shopkeeper
 from tests.simulation.world import HOOK, PAGES, Chore, Life, Steps, World, digest_of, heard, look_back
 
 LIVES_MAX: Final = 4
@@ -65,10 +68,50 @@ class ChainWorld(World):
     trouble: Mischief[Any]
     rest_max_s: float
 
-    def __init__(self, folder: Path, seed: int, at: Furnished, steps: Steps, nursery: trio.Nursery) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        seed: int,
+        at: Furnished,
+        steps: Steps,
+        nursery: trio.Nursery,
+        settings: Sequence[Settings],
+        template: str,
+    ) -> None:
         super().__init__(folder, seed, at, steps, nursery)
         self._turning = trio.CancelScope()
         self._of: list[tuple[Moody, Receiver]] = []
+        self._settings = settings
+        self._template = template
+        self.ledger.changes.began_s = self.began_s
+
+    def config_of(self, number: int) -> Config:
+        """What the operator has written by then."""
+        settings = self._settings[number]
+        path = self._folder / f"payd{number}.toml"
+        path.write_text(settings.text(self._template))
+        return load(path, environment(self._folder))
+
+    async def _live(self, number: int) -> None:
+        """With what the operator has written; while no chain stands there, nothing that was offered ends."""
+        settings, changes = self._settings[number], self.ledger.changes
+        self.trouble.serve([self._of[place][0] for place in settings.nodes])
+        self.believe(self.config_of(number))
+        if number > 0:
+            self.trouble.happened.update(settings.happened(self._settings[number - 1]))
+        before = offered_and_expired(self.folder_of(number) / "live.db")
+        changes.served.change(settings.is_served, changes.now_s())
+        try:
+            await super()._live(number)
+        finally:
+            changes.served.done(changes.now_s())
+        if not settings.is_served:
+            after = offered_and_expired(self.folder_of(number + 1) / "live.db")
+            changes.expired_unread += sorted(after - before)
+
+    def believe(self, config: Config) -> None:
+        """How deep what has happened is believed from now on."""
+        raise NotImplementedError
 
     def put_up(self, nodes: Collection[Moody]) -> None:
         """Have a house reach these, by their places."""
@@ -76,7 +119,7 @@ class ChainWorld(World):
 
     def chores(self, life: Life, realm: Realm) -> list[Chore]:
         """What is done in a house that nobody asks for; its nodes may not know any more what was before."""
-        if not self.calm:
+        if not self.calm and realm.live_chains:
             self.trouble.begin()
         chores = super().chores(life, realm)
         for one in realm.live_chains:
@@ -202,13 +245,6 @@ class LiveHistory(msgspec.Struct, frozen=True):
     digest: str
 
 
-def filled(text: str, **values: str) -> str:
-    """A payd.toml with these in their places: `@name`."""
-    for name, value in values.items():
-        text = text.replace(f"@{name}", value)
-    return text
-
-
 def run_live(
     simulate: Callable[[Path, int, Steps], Awaitable[LiveHistory]], folder: Path, seed: int
 ) -> LiveHistory:
@@ -218,6 +254,11 @@ def run_live(
         return run_by_chance(partial(simulate, folder, seed, steps), seed, steps)
 
 
+def lives_of(chance: Chance) -> int:
+    """How many end in a death."""
+    return chance.of("number of lives").randrange(1, LIVES_MAX + 1)
+
+
 async def live_through(
     seed: int, at: Furnished, steps: Steps, make: Callable[[trio.Nursery], Awaitable[ChainWorld]]
 ) -> LiveHistory:
@@ -225,7 +266,7 @@ async def live_through(
     async with trio.open_nursery() as nursery:
         world = await make(nursery)
         shutil.move(at.folder / "data", world.folder_of(0))
-        lives = world.chance.of("number of lives").randrange(1, LIVES_MAX + 1)
+        lives = lives_of(world.chance)
         calm = trio.Event()
         with heard(world, EXPECTED):
             nursery.start_soon(world.go_on)
@@ -245,6 +286,19 @@ async def live_through(
     )
 
 
+def offered_and_expired(path: Path) -> set[str]:
+    """Payments that somebody could pay, and that have ended by their time."""
+    db = sqlite3.connect(path)
+    try:
+        found = db.execute(
+            "SELECT id FROM payments p WHERE status = 'expired'"
+            " AND EXISTS (SELECT 1 FROM options o WHERE o.payment_id = p.id)"
+        )
+        return {one for (one,) in found}
+    finally:
+        db.close()
+
+
 def _is_at_rest(path: Path) -> bool:
     db = sqlite3.connect(path)
     try:
@@ -260,11 +314,15 @@ def _is_at_rest(path: Path) -> bool:
     return bool(open_ones == 0)
 
 
-async def shop_with(world: World, calm: trio.Event, shopper: Callable[[str, Random], Any]) -> None:
-    """So many buyers, each made from a name and its draws."""
+async def shop_with(
+    world: World, calm: trio.Event, keeper: Shopkeeper, shopper: Callable[[str, Random], Any]
+) -> None:
+    """So many buyers, each made from a name and its draws, and who has the shops that they go to."""
 
     async def come(before: str) -> None:
         async with trio.open_nursery() as shop:
+            if not world.goes_back:
+                shop.start_soon(keeper.run, calm)
             for number in range(BUYERS):
                 name = f"{before}buyer{number}"
                 shop.start_soon(shopper(name, world.chance.of(name)).run, calm)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from random import Random
 from typing import Any, Final
 
 import trio
 
 from tests.crash.client import Answered
-from tests.crash.shoppers import Told
+from tests.crash.process import Furnished
+from tests.crash.shoppers import Door, Ledger, Told
 from tests.simulation.world import SlowShopper
 
 # A house may say so of nodes that fail: it is not the house's fault.
@@ -23,7 +25,35 @@ LATE_S: Final = 700.0
 
 
 class LiveShopper(SlowShopper):
-    """Takes payments over a chain."""
+    """Takes payments over a chain.
+
+    Args:
+        shops: The merchants, one of which each payment is made for.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        open_door: Callable[[], Door],
+        ledger: Ledger,
+        rng: Random,
+        shops: Sequence[Furnished],
+    ) -> None:
+        super().__init__(name, open_door, shops[0], ledger, rng)
+        self._shops = shops
+        self._changes = ledger.changes
+
+    async def _create(self, reference: str) -> Told | None:
+        """At one shop or another, which may be closed just then."""
+        self.at = self.rng.choice(self._shops)
+        self._asked_s = self._changes.now_s()
+        return await super()._create(reference)
+
+    def refuse(self, answered: Answered, what: str) -> None:
+        """Note an answer that nothing explains."""
+        may_refuse = self._changes.may_take_nothing(self.at.merchant_id, self._asked_s)
+        if what != "create" or answered.status != 400 or not may_refuse:
+            super().refuse(answered, what)
 
     def excuses(self, answered: Answered) -> bool:
         """Nodes that do not answer are nobody's fault here."""
@@ -31,11 +61,24 @@ class LiveShopper(SlowShopper):
 
     async def _offers(self, told: Told, account: str) -> list[dict[str, Any]]:
         """What an account is offered; after a while, as people are."""
+        asked_s = self._changes.now_s()
         found = await self.insist("POST", f"/v1/gateway/payment/{told.payment_id}/options", [account])
         if found.status not in (200, 410) and not self.excuses(found):
             self.refuse(found, "options")
+        options = (found.body.get("options") or []) if found.status == 200 else []
+        for option in options:
+            self._note(told, option["amount"]["unit"], self._wallet_in(option), asked_s)
         await trio.sleep(self.rng.random() * PAUSE_MAX_S)
-        return (found.body.get("options") or []) if found.status == 200 else []
+        return options
+
+    def _wallet_in(self, option: dict[str, Any]) -> str:
+        """Where an option says to pay; empty where only its actions will, once they are built."""
+        raise NotImplementedError
+
+    def _note(self, told: Told, unit: str, wallet: str, asked_s: float) -> None:
+        """Keep what a buyer was told."""
+        asset = unit.removeprefix("caip19/")
+        self._changes.offer(told.payment_id, self.at.merchant_id, asset, wallet, asked_s)
 
     async def _results(self, told: Told, option: dict[str, Any], results: Sequence[str]) -> None:
         """Confirm an option by what a wallet gave for each of its actions."""
@@ -51,7 +94,10 @@ class LiveShopper(SlowShopper):
         """The merchant says that this payment is paid by that transaction, until it can be told."""
         for _ in range(4):
             await trio.sleep(self.rng.random() * 2 * PAUSE_MAX_S)
+            asked_s = self._changes.now_s()
             named = await self.insist("POST", f"/v1/payments/{told.payment_id}/match", {"txId": tx_id})
+            if named.status == 400 and self._changes.may_be_unserved(asked_s):
+                continue
             if named.status == 200 and named.body["match"]["outcome"] not in NOT_YET:
                 return
             if named.status not in (200, 404, 429) and not self.excuses(named):

@@ -68,13 +68,15 @@ def in_its_mood(node: Moody, rng: Random, answer: Callable[[], Does]) -> Does:
 class Mischief(Generic[N]):
     """What goes wrong with a chain and its nodes.
 
-    Of several nodes one may lie at a time, and always the same one: two that agree are believed.
+    Of several nodes one may lie at a time, and always the same one: two that agree are believed. One that is
+    asked alone never does.
 
     Args:
         nodes: What tells of the chain.
         rng: When, and what.
 
     Attributes:
+        nodes: Those that are asked.
         happened: How often, by name.
         pause_max_s: From one change of what a node does to the next.
         ways: What nodes do that fail.
@@ -86,6 +88,7 @@ class Mischief(Generic[N]):
     lies: tuple[Callable[[N], None], ...]
 
     def __init__(self, nodes: Collection[N], rng: Random) -> None:
+        self._liar = next(iter(nodes))
         self.nodes = list(nodes)
         self.happened: Counter[str] = Counter()
         self._rng = rng
@@ -103,9 +106,16 @@ class Mischief(Generic[N]):
             node.be_good()
             if self._rng.random() < 0.25:
                 continue
-            may_lie = len(self.nodes) > 1 and node is self.nodes[0]
+            may_lie = len(self.nodes) > 1 and node is self._liar
             ways = self.lies if may_lie and self._rng.random() < 0.6 else self.ways
             self._rng.choice(ways)(node)
+
+    def serve(self, nodes: Collection[N]) -> None:
+        """From now on these are asked; all that are new among each other are well."""
+        if set(nodes) != set(self.nodes):
+            for node in {*nodes, *self.nodes}:
+                node.be_good()
+        self.nodes = list(nodes)
 
     def turn(self) -> None:
         """Other blocks in place of the newest."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PAUSES_S: Final = (5.0, 40.0, 200.0)
 # How often a death takes what was stored along.
-LOSES_ALL: Final = 0.3
+LOSES_ALL: Final = 0.6
 # Else what is left of it is in the way.
 ON_ANOTHER_MACHINE: Final = 0.5
 # Else the newest backup is not taken, but any.
@@ -110,6 +110,7 @@ class Restores:
         now.doubtful = (stored & now.asked) - {one.reference for one in told.values()}
         now.answers, now.frames, now.glimpses = deepcopy((then.answers, then.frames, then.glimpses))
         now.heard, now.newest = [*then.heard], then.newest
+        now.changes.offers = [*then.changes.offers]
         now.restores += 1
         del self._received[backup.received :]
 

@@ -16,6 +16,8 @@ from solders.keypair import Keypair
 from solders.message import Message, MessageV0
 from solders.transaction import VersionedTransaction
 
+from payd.chains.solana.keys import token_account
+from tests.crash.client import Answered
 from tests.crash.process import Furnished
 from tests.crash.shoppers import Door, Ledger, Told
 from tests.live.solana import (
@@ -24,6 +26,8 @@ from tests.live.solana import (
     CHAIN,
     DECIMALS,
     LAMPORTS,
+    MERCHANT,
+    MERCHANT_2,
     MINTS,
     POOR,
     LocalSolana,
@@ -41,6 +45,8 @@ from tests.simulation.live_shopper import EXCUSED, PAUSE_MAX_S, REFUSED, LiveSho
 from tests.simulation.slots import Slots
 
 PLACES: Final = (BUYER, BUYER_2, POOR)
+# Merchants have several, and put one in the place of another.
+OWN_WALLETS: Final = (MERCHANT, MERCHANT_2, 95)
 # Who has SOL for the fee of a transaction of their own.
 PAYERS: Final = (BUYER, BUYER_2)
 # Of an amount that is paid instead of what was asked for.
@@ -60,12 +66,12 @@ class SlotBuyer(LiveShopper):
         self,
         name: str,
         open_door: Callable[[], Door],
-        at: Furnished,
         ledger: Ledger,
         rng: Random,
+        shops: Sequence[Furnished],
         chain: Slots,
     ) -> None:
-        super().__init__(name, open_door, at, ledger, rng)
+        super().__init__(name, open_door, ledger, rng, shops)
         self._chain = chain
         self._before: str | None = None
         odd: tuple[Callable[[Told], Awaitable[None]], ...] = (
@@ -110,12 +116,14 @@ class SlotBuyer(LiveShopper):
         if not options:
             return
         asset = self.rng.choice(options)["amount"]["unit"].removeprefix("caip19/")
-        path = f"/v1/solana-pay/{told.payment_id}?asset={asset}"
+        path, asked_s = f"/v1/solana-pay/{told.payment_id}?asset={asset}", self._changes.now_s()
         given = await self.insist("POST", path, {"account": address(place)})
         if given.status == 200:
+            raw = base64.b64decode(given.body["transaction"])
+            self._note_paid(told, asset, raw, asked_s)
             await trio.sleep(self.rng.random() * PAUSE_MAX_S)
-            self._chain.send(signed(base64.b64decode(given.body["transaction"]), place))
-        elif given.status not in (REFUSED | EXCUSED):
+            self._chain.send(signed(raw, place))
+        elif given.status not in (REFUSED | EXCUSED) and not self._is_gone(given):
             self.refuse(given, "request")
 
     # What is not.
@@ -250,7 +258,10 @@ class SlotBuyer(LiveShopper):
         if not options:
             return None
         option = self.rng.choice(options)
-        body = {"optionId": option["id"], "data": option["actions"][0]["data"]}
+        body, asked_s = (
+            {"optionId": option["id"], "data": option["actions"][0]["data"]},
+            self._changes.now_s(),
+        )
         fetched = await self.insist("POST", f"/v1/gateway/payment/{told.payment_id}/fetch", body)
         if fetched.status != 200:
             if fetched.status not in (REFUSED | EXCUSED):
@@ -259,8 +270,10 @@ class SlotBuyer(LiveShopper):
         [action] = fetched.body["actions"]
         assert action["method"] == SIGN, action
         [asked] = msgspec.json.decode(action["params"])
+        raw = base64.b64decode(asked["transaction"])
+        self._note_paid(told, option["amount"]["unit"], raw, asked_s)
         await trio.sleep(self.rng.random() * PAUSE_MAX_S)
-        return option, signed(base64.b64decode(asked["transaction"]), place)
+        return option, signed(raw, place)
 
     async def _offered(self, told: Told, place: int) -> list[dict[str, Any]]:
         """What a wallet is offered."""
@@ -268,12 +281,30 @@ class SlotBuyer(LiveShopper):
 
     async def _link(self, told: Told) -> str | None:
         """A transfer request, in one asset or another; after a while, as people are."""
+        asked_s = self._changes.now_s()
         found = await self.insist("GET", f"/v1/solana-pay/{told.payment_id}/links")
-        if found.status not in (200, *REFUSED) and not self.excuses(found):
+        if found.status not in (200, *REFUSED) and not (self.excuses(found) or self._is_gone(found)):
             self.refuse(found, "links")
-        await trio.sleep(self.rng.random() * PAUSE_MAX_S)
         links = found.body["links"] if found.status == 200 else []
+        for one in links:
+            wallet = one["url"].removeprefix("solana:").partition("?")[0]
+            self._note(told, one["amount"]["unit"], wallet, asked_s)
+        await trio.sleep(self.rng.random() * PAUSE_MAX_S)
         return self.rng.choice(links)["url"] if links else None
+
+    def _is_gone(self, answered: Answered) -> bool:
+        """Whether the shop takes nothing any more, as it may."""
+        gone = self._changes.may_lack_routes(self.at.merchant_id, self._asked_s)
+        return answered.status == 404 and gone
+
+    def _wallet_in(self, option: dict[str, Any]) -> str:
+        """The transaction says it, which is built later."""
+        return ""
+
+    def _note_paid(self, told: Told, unit: str, raw: bytes, asked_s: float) -> None:
+        """Keep whom a transaction pays that a buyer is to sign."""
+        wallet = paid_by(raw, unit.rpartition(":")[2])
+        self._note(told, unit, wallet, asked_s)
 
     def _scan(self, link: str) -> str:
         """Do what a transfer request asks for; gives the transaction's id."""
@@ -290,6 +321,21 @@ class SlotBuyer(LiveShopper):
 
     async def _confirm(self, told: Told, option: dict[str, Any], raw: bytes) -> None:
         await self._results(told, option, [base64.b64encode(raw).decode()])
+
+
+def paid_by(raw: bytes, reference: str) -> str:
+    """The merchant's wallet that a transaction pays, in the token of this reference, or in SOL."""
+    message = VersionedTransaction.from_bytes(raw).message
+    keys, signers = message.account_keys, message.account_keys[: message.header.num_required_signatures]
+    mints = [(mint, program) for mint, program in MINTS.items() if str(mint) == reference]
+    named = [
+        place
+        for place in OWN_WALLETS
+        if (token_account(pubkey(place), *mints[0]) if mints else pubkey(place)) in keys
+    ]
+    # One wallet of the merchants' may pay another.
+    [paid] = [place for place in named if pubkey(place) not in signers] or named
+    return address(paid)
 
 
 def transaction(

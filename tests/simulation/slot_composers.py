@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import Final
 
@@ -22,7 +22,7 @@ from tests.live.solana import (
     pubkey,
 )
 from tests.simulation.live_shopper import PAUSE_MAX_S
-from tests.simulation.slot_buyers import ENOUGH, PAYERS, SlotBuyer, transaction
+from tests.simulation.slot_buyers import ENOUGH, OWN_WALLETS, PAYERS, SlotBuyer, transaction
 from tests.simulation.slot_composed import (
     Asked,
     and_close,
@@ -54,13 +54,13 @@ class SlotComposer(SlotBuyer):
         self,
         name: str,
         open_door: Callable[[], Door],
-        at: Furnished,
         ledger: Ledger,
         rng: Random,
+        shops: Sequence[Furnished],
         chain: Slots,
         cut_power: Callable[[], None],
     ) -> None:
-        super().__init__(name, open_door, at, ledger, rng, chain)
+        super().__init__(name, open_door, ledger, rng, shops, chain)
         self._cut_power = cut_power
         more: tuple[Callable[[Told], Awaitable[None]], ...] = (
             self._pay_in_two_parts,
@@ -100,11 +100,12 @@ class SlotComposer(SlotBuyer):
             new = self._chain.next_place()
             self._send(by_closing(asked, pubkey(payer), pubkey(new)), payer, new)
         else:
-            self._send(by_another_program(asked, pubkey(payer)), payer, MERCHANT)
+            [paid] = [place for place in OWN_WALLETS if pubkey(place) == asked.to]
+            self._send(by_another_program(asked, pubkey(payer)), payer, paid)
 
     async def _pay_to_another_account(self, told: Told) -> None:
         asked = await self._asked(told)
-        if asked is not None and asked.mint is not None:
+        if asked is not None and asked.mint is not None and asked.to == pubkey(MERCHANT):
             payer = self.rng.choice(PAYERS)
             self._send(to_another_account(asked, pubkey(payer)), payer)
 
@@ -133,7 +134,7 @@ class SlotComposer(SlotBuyer):
     # Whose.
 
     async def _pay_oneself(self, told: Told) -> None:
-        """The merchant's own wallet pays the merchant, which moves nothing."""
+        """A merchant's own wallet pays the merchant, which moves nothing, or something to another one."""
         if self.rng.random() < 0.5:
             if (made := await self._signed(told, MERCHANT)) is not None:
                 await self._confirm(told, *made)

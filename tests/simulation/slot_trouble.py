@@ -101,6 +101,20 @@ class SlotTrouble(Mischief[SlotNode]):
             self._forge,
         )
 
+    def believe(self, depths: tuple[int, ...]) -> None:
+        """Forks are no deeper from now on; nodes that confirm one that is leave it."""
+        if max(depths) < max(self._depths):
+            self._depths = depths
+            self._left_alone.clear()
+            for node in self.nodes:
+                node.be_good()
+
+    def serve(self, nodes: Collection[SlotNode]) -> None:
+        """As for any chain."""
+        if set(nodes) != set(self.nodes):
+            self._left_alone.clear()
+        super().serve(nodes)
+
     def turn(self) -> None:
         """A fork, on which some stay for a while; or all indices are behind."""
         if self._rng.random() < ALL_LATE:

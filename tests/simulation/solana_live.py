@@ -5,7 +5,6 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -17,6 +16,7 @@ from solders.hash import Hash
 from payd.chains.solana.binding import memo_of, reference_key
 from payd.chains.solana.fee_payer import fee_payer_from
 from payd.chains.solana.keys import MEMO, MEMO_V1, token_account
+from payd.config import Config
 from tests.crash.aftermath import Aftermath
 from tests.crash.live_truths import LiveAftermath, read_live_rows
 from tests.crash.onchain import Moved, Onchain
@@ -34,6 +34,7 @@ from tests.live.solana import (
     POOR,
     SOL,
     STRANGER,
+    USDC,
     USDC_MINT,
     LocalSolana,
     account_id,
@@ -49,17 +50,18 @@ from tests.shop import START_MS
 from tests.simulation.chain_world import (
     ChainWorld,
     LiveHistory,
-    filled,
     furnish_live,
     live_through,
+    lives_of,
     nodes_of,
     run_live,
     shop_with,
 )
 from tests.simulation.chance import Chance
-from tests.simulation.door import urls
 from tests.simulation.relayed import RELAYER_KEY
-from tests.simulation.slot_buyers import transaction
+from tests.simulation.settings import Settings, settings_of
+from tests.simulation.shopkeeper import Shopkeeper
+from tests.simulation.slot_buyers import OWN_WALLETS, transaction
 from tests.simulation.slot_composed import OTHER_PLACES
 from tests.simulation.slot_composers import SlotComposer
 from tests.simulation.slot_merchant import SlotMerchant
@@ -83,7 +85,7 @@ READ_S: Final = 300.0
 CONFIGURATION: Final = """
 [rates]
 source = "table"
-table = { "USDC/USD" = "1", "USDT/USD" = "1", "PYUSD/USD" = "1", "SOL/USD" = "100" }
+table = { @rates }
 
 [webhooks]
 canary = false
@@ -103,6 +105,20 @@ fee_address = "@operator"
 """
 
 
+RATES: Final = '"USDC/USD" = "1", "USDT/USD" = "1", "PYUSD/USD" = "1", "SOL/USD" = "100"'
+KNOBS: Final = {
+    "depth": DEPTHS,
+    "sponsor": ("true", "true", "false"),
+    "percent": ("0", "2.5"),
+    "lifetime": LIFETIMES_S,
+    "rates": (RATES, RATES, RATES.replace("100", "104"), RATES.partition(', "PYUSD')[0]),
+    "id": (CHAIN,),
+    "operator": (address(OPERATOR),),
+}
+"""What an operator may set."""
+ACCOUNTS: Final = tuple(map(account_id, OWN_WALLETS))
+
+
 class SolanaWorld(ChainWorld):
     """A world whose house takes payments on Solana.
 
@@ -117,21 +133,31 @@ class SolanaWorld(ChainWorld):
     # A blockhash is good for a minute.
     gaps_s = (5.0, 300.0, 600.0, 7200.0)
 
-    def __init__(self, folder: Path, seed: int, at: Furnished, steps: Steps, nursery: trio.Nursery) -> None:
-        super().__init__(folder, seed, at, steps, nursery)
+    def __init__(
+        self,
+        folder: Path,
+        seed: int,
+        at: Furnished,
+        steps: Steps,
+        nursery: trio.Nursery,
+        settings: Sequence[Settings],
+    ) -> None:
+        super().__init__(folder, seed, at, steps, nursery, settings, CONFIGURATION)
         self.chain = Slots(self.chance.of("chain"), self.true_s)
         self.nodes = [
             SlotNode(self.chain, self.chance.of(f"node{place}"))
             for place in range(nodes_of(self.chance.of("nodes")))
         ]
-        deepest = CONFIRMED
-        if self.config.chains[0].depth.depth_for(None) == "finalized":
-            deepest = FINAL
-        depths = tuple(one for one in (1, 1, CONFIRMED, 5, 12, FINAL - 1) if one <= deepest)
         draws = self.chance.of("trouble")
-        self.trouble = SlotTrouble(self.chain, self.nodes, draws, depths, self._payments)
+        self.trouble = SlotTrouble(self.chain, self.nodes, draws, depths_to(FINAL), self._payments)
         self.merchant = SlotMerchant(self.chain, self.chance.of("merchant"), self.trouble.happened)
         self.put_up(self.nodes)
+
+    def believe(self, config: Config) -> None:
+        """How deep what has happened is believed from now on."""
+        for chain in config.chains:
+            confirmed = chain.depth.depth_for(None) == "confirmed"
+            self.trouble.believe(depths_to(CONFIRMED if confirmed else FINAL))
 
     def become_calm(self) -> None:
         """From now on the nodes are well, and what is sent arrives."""
@@ -144,7 +170,9 @@ class SolanaWorld(ChainWorld):
         made = []
         for one in list(self.ledger.payments.values())[-4:]:
             reference, payer = reference_key(one.payment_id), pubkey(BUYER)
-            paid = pay_token(payer, pubkey(MERCHANT), USDC_MINT, int(one.value) * 10**4, reference)
+            told = self.ledger.changes.wallet_of(one.payment_id, USDC)
+            wallet = next((place for place in OWN_WALLETS if address(place).lower() == told), MERCHANT)
+            paid = pay_token(payer, pubkey(wallet), USDC_MINT, int(one.value) * 10**4, reference)
             asked = [memo(memo_of(bytes(reference))), paid]
             made.append(transaction(asked, keypair(BUYER), fresh=fresh))
         return made
@@ -173,11 +201,15 @@ class SolanaWorld(ChainWorld):
 
     async def shop(self, calm: trio.Event) -> None:
         """People, until all is calm and what they began is finished."""
+        rng, happened = self.chance.of("shopkeeper"), self.trouble.happened
+        keeper = Shopkeeper(
+            self.door, self.at, self.ledger, rng, ASSETS, ACCOUNTS, happened, fickle=ACCOUNTS[:1]
+        )
 
         def buyer(name: str, rng: Random) -> SlotComposer:
-            return SlotComposer(name, self.door, self.at, self.ledger, rng, self.chain, self.cut_power)
+            return SlotComposer(name, self.door, self.ledger, rng, keeper.shops, self.chain, self.cut_power)
 
-        await shop_with(self, calm, buyer)
+        await shop_with(self, calm, keeper, buyer)
 
     async def rest(self, path: Path) -> None:
         """As in any realm; and what came late is read."""
@@ -186,16 +218,22 @@ class SolanaWorld(ChainWorld):
 
     def left(self, common: Aftermath, path: Path) -> LiveAftermath:
         """What is left, of this file among all."""
-        moved = [one for landing in self.chain.landed.values() for one in moved_by(landing)]
+        landed = self.chain.landed.values()
+        moved = [one for landing in landed for place in OWN_WALLETS for one in moved_by(landing, place)]
         onchain = Onchain((), (), {one.place: one for one in moved})
         return LiveAftermath(common, read_live_rows(path), onchain, frozenset())
 
 
-def moved_by(landing: Landing) -> list[Moved]:
-    """What a transaction has moved to the merchant, read without payd's own reading."""
+def depths_to(deepest: int) -> tuple[int, ...]:
+    """Of forks that are no deeper."""
+    return tuple(one for one in (1, 1, CONFIRMED, 5, 12, FINAL - 1) if one <= deepest)
+
+
+def moved_by(landing: Landing, wallet: int) -> list[Moved]:
+    """What a transaction has moved to a wallet of a merchant's, read without payd's own reading."""
     if landing.err is not None:
         return []
-    merchant, place_of = pubkey(MERCHANT), {key: place for place, key in enumerate(landing.keys)}
+    merchant, place_of = pubkey(wallet), {key: place for place, key in enumerate(landing.keys)}
     amounts: list[tuple[int, str, int, bool]] = []
     for asset in ASSETS:
         if asset == SOL:
@@ -204,7 +242,7 @@ def moved_by(landing: Landing) -> list[Moved]:
             is_listed = True
         else:
             mint = asset.rpartition(":")[2]
-            place, value = _more(landing, mint)
+            place, value = _more(landing, mint, wallet)
             is_listed = token_account(merchant, *_mint(mint)) in place_of
         if place is not None and value > 0:
             amounts.append((place, asset.lower(), value, is_listed))
@@ -220,6 +258,7 @@ def moved_by(landing: Landing) -> list[Moved]:
             asset,
             value,
             "",
+            address(wallet).lower(),
             block.slot,
             "",
             block.time_s,
@@ -235,15 +274,15 @@ def _mint(mint: str) -> tuple[Any, Any]:
     return next((key, program) for key, program in MINTS.items() if str(key) == mint)
 
 
-def _more(landing: Landing, mint: str) -> tuple[int | None, int]:
-    """What the merchant has more of a token in all accounts, and the first of them that has more."""
-    before, after = _held(landing.pre_tokens, mint), _held(landing.post_tokens, mint)
+def _more(landing: Landing, mint: str, wallet: int) -> tuple[int | None, int]:
+    """What a wallet has more of a token in all accounts, and the first of them that has more."""
+    before, after = _held(landing.pre_tokens, mint, wallet), _held(landing.post_tokens, mint, wallet)
     first = min((place for place, amount in after.items() if amount > before.get(place, 0)), default=None)
     return first, sum(after.values()) - sum(before.values())
 
 
-def _held(balances: Sequence[dict[str, Any]], mint: str) -> dict[int, int]:
-    owner = str(pubkey(MERCHANT))
+def _held(balances: Sequence[dict[str, Any]], mint: str, wallet: int) -> dict[int, int]:
+    owner = address(wallet)
     return {
         one["accountIndex"]: int(one["uiTokenAmount"]["amount"])
         for one in balances
@@ -258,27 +297,13 @@ async def furnish_chain(chain: Slots) -> None:
         await local.mint(mint, program)
         for place in (BUYER, BUYER_2, POOR):
             await local.give(pubkey(place), mint, TOKENS, program)
-        for place in (MERCHANT, OPERATOR):
+        for place in (*OWN_WALLETS[:2], OPERATOR):
             await local.give(pubkey(place), mint, 0, program)
         await local.give(pubkey(MERCHANT), mint, 0, program, at=pubkey(OTHER_PLACES[mint]))
     for owner in (pubkey(BUYER), pubkey(BUYER_2), fee_payer_from(RELAYER_KEY).address):
         await local.fund(owner, COINS)
-    for place in (MERCHANT, OPERATOR, ISSUER, STRANGER):
+    for place in (*OWN_WALLETS, OPERATOR, ISSUER, STRANGER):
         await local.fund(pubkey(place), LAMPORTS)
-
-
-def configuration(rng: Random, nodes: int) -> str:
-    """payd.toml of a house that takes payments on the chain."""
-    return filled(
-        CONFIGURATION,
-        id=CHAIN,
-        rpc=json.dumps(urls(nodes)),
-        depth=rng.choice(DEPTHS),
-        sponsor=rng.choice(("true", "true", "false")),
-        percent=rng.choice(("0", "2.5")),
-        lifetime=rng.choice(LIFETIMES_S),
-        operator=address(OPERATOR),
-    )
 
 
 def simulate_solana(folder: Path, seed: int) -> LiveHistory:
@@ -288,14 +313,16 @@ def simulate_solana(folder: Path, seed: int) -> LiveHistory:
 
 async def _simulate(folder: Path, seed: int, steps: Steps) -> LiveHistory:
     chance = Chance(seed)
-    text = configuration(chance.of("configuration"), nodes_of(chance.of("nodes")))
+    nodes = nodes_of(chance.of("nodes"))
+    settings = settings_of(chance.of("configuration"), lives_of(chance), nodes, KNOBS)
     before = Slots(chance.of("before"), lambda: START_MS // 1000)
     await furnish_chain(before)
-    settled = dict.fromkeys(ASSETS, account_id(MERCHANT))
-    at = await furnish_live(folder, seed, text, settled, SlotNode(before, chance.of("node before")))
+    settled = dict.fromkeys(ASSETS, ACCOUNTS[0])
+    text, looked_at = settings[0].text(CONFIGURATION), SlotNode(before, chance.of("node before"))
+    at = await furnish_live(folder, seed, text, settled, looked_at)
 
     async def make(nursery: trio.Nursery) -> SolanaWorld:
-        world = SolanaWorld(folder, seed, at, steps, nursery)
+        world = SolanaWorld(folder, seed, at, steps, nursery, settings)
         await furnish_chain(world.chain)
         return world
 

@@ -74,7 +74,9 @@ def sent(chain: Slots, raw: bytes) -> Landing:
 def paid(landing: Landing) -> list[tuple[int, bool, bool]]:
     """Of what was asked in: value, whether it names the payment, and whether it is listed."""
     assert landing.err is None
-    return [(one.value, bytes(REFERENCE) in one.carries, one.is_listed) for one in moved_by(landing)]
+    return [
+        (one.value, bytes(REFERENCE) in one.carries, one.is_listed) for one in moved_by(landing, MERCHANT)
+    ]
 
 
 @pytest.mark.parametrize("mint", [*MINTS, None])

@@ -43,7 +43,7 @@ async def test_what_is_sent_lands_once_however_often_it_is_sent(chain: Slots) ->
         chain.send(raw)
         ticks(chain, 10)
     assert received(chain) == LAMPORTS
-    [moved] = moved_by(chain.landed[tx_id_of(raw)])
+    [moved] = moved_by(chain.landed[tx_id_of(raw)], MERCHANT)
     assert (moved.place[0], moved.value, moved.carries) == (tx_id_of(raw), LAMPORTS, b"")
 
 
@@ -74,7 +74,7 @@ async def test_a_fork_loses_some_and_the_rest_comes_again(chain: Slots) -> None:
 async def test_what_is_made_up_leaves_the_chain_as_it_was(chain: Slots) -> None:
     landing = chain.made_up(payment(chain))
     assert landing is not None
-    assert moved_by(landing)
+    assert moved_by(landing, MERCHANT)
     assert (received(chain), chain.landed) == (0, {})
 
 
@@ -112,5 +112,5 @@ async def test_what_is_sent_while_some_stay_on_a_fork_may_land_there_alone(chain
 
     assert len(branch.landed) == len(sent) > len(chain.landed) > 0
     there = branch.landed[tx_id_of(sent[0])]
-    assert moved_by(there)
+    assert moved_by(there, MERCHANT)
     assert branch.at("confirmed").height < there.block.height

@@ -13,7 +13,7 @@ from tests.chains.fake_chain import FakeBlock, token_transfer
 from tests.simulation.chain import BLOCK_S, FINAL, SAFE, Chain, Sent, digest
 from tests.simulation.moods import Mischief
 from tests.simulation.nodes import Node
-from tests.simulation.wallets import BUYERS, MERCHANT
+from tests.simulation.wallets import BUYERS
 
 # From one change of what a node does to the next.
 PAUSE_MAX_S: Final = 120.0
@@ -55,7 +55,7 @@ class Trouble(Mischief[Node]):
         rng: When, and what.
         true_s: The time by the chain's clock.
         depth: So deep a transfer lies that has been believed; a reorg loses none that deep.
-        prices: Of payments by id, the token and what they ask for of it: what a liar says was paid.
+        prices: Of payments by id, the token, the wallet and what they ask for: what a liar says was paid.
     """
 
     pause_max_s = PAUSE_MAX_S
@@ -67,7 +67,7 @@ class Trouble(Mischief[Node]):
         rng: Random,
         true_s: Callable[[], int],
         depth: int,
-        prices: Callable[[], dict[str, tuple[str, int]]],
+        prices: Callable[[], dict[str, tuple[str, str, int]]],
     ) -> None:
         super().__init__(nodes, rng)
         self.chain = chain
@@ -86,6 +86,10 @@ class Trouble(Mischief[Node]):
             self._leave,
             self._set_clock,
         )
+
+    def believe(self, depth: int) -> None:
+        """A transfer that lies so deep is believed now; so is what was before."""
+        self._depth = min(self._depth, depth)
 
     def turn(self) -> None:
         """A reorg."""
@@ -151,10 +155,10 @@ class Trouble(Mischief[Node]):
     def _payments(self) -> tuple[Sent, ...]:
         """What the newest payments ask for, as if it was sent."""
         made = []
-        for payment_id, (token, price) in self._prices().items():
+        for payment_id, (token, wallet, price) in self._prices().items():
             self._made_up += 1
             sender, tag = self._rng.choice(BUYERS), payment_tag(payment_id)
-            one = token_transfer(price, tag, to=MERCHANT, sender=sender, token=token)
+            one = token_transfer(price, tag, to=wallet, sender=sender, token=token)
             name = digest(f"forged {self._made_up}")
             made.append(Sent(sender, one.to, 0, one.input, one.logs, hash=name))
         return tuple(made)

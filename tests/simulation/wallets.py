@@ -24,6 +24,8 @@ BUYERS: Final = tuple(KEYS)
 # A contract that acts for whoever calls it.
 WRAPPER: Final = "0xc0c0000000000000000000000000000000000001"
 MERCHANT: Final = "0x5e11000000000000000000000000000000000001"
+# Merchants have several, and put one in the place of another.
+OWN_WALLETS: Final = (MERCHANT, f"{MERCHANT[:-1]}2", f"{MERCHANT[:-1]}3")
 
 
 class Wallet:
@@ -85,6 +87,16 @@ class Wallet:
             logs = (log_of_transfer(self.address, recipient, amount, to),)
         name = self.chain.name()
         return Sent(self.address, to, value, data, logs, hash=name, nonce=nonce, sent_s=self._now_s())
+
+
+def paid_by(action: dict[str, Any]) -> str:
+    """Whom a wallet would pay that did what it is asked for."""
+    asked = msgspec.json.decode(action["params"])
+    if action["method"] == "eth_signTypedData_v4":
+        return read_typed_data(msgspec.json.decode(asked[1])).recipient
+    [call] = asked
+    called = _transfer(bytes.fromhex(call["data"][2:]))
+    return str(call["to"]).lower() if called is None else called[0]
 
 
 def _transfer(data: bytes) -> tuple[str, int] | None:

@@ -26,7 +26,7 @@ from trio.testing import memory_stream_pair
 
 from payd.actors.maintenance import EVERY_S, Maintenance
 from payd.actors.supervisor import keep_running
-from payd.config import load
+from payd.config import Config, load
 from payd.core.errors import OutcomeUnknown, StoreUnavailable
 from payd.core.ids import Realm as RealmName
 from payd.server import open_house
@@ -55,6 +55,8 @@ HEAR_MAX_S: Final = 60.0
 # An address: nothing is looked up.
 HOOK: Final = "http://93.184.216.34/hook"
 KEEP_DAYS: Final = 30
+# So many houses are brought back from backups; in the others what people set is changed.
+GO_BACK: Final = 0.4
 # The log's own deeds are no part of a history.
 LOUD: Final = ("error", "critical", "exception")
 
@@ -141,6 +143,7 @@ class World:
         faults: What the disks did.
         complaints: What houses logged as an error.
         calm: Whether nothing goes wrong any more.
+        goes_back: Whether its house is brought back from backups, and nobody changes what is in them.
         realm: The name of the one that people use.
         steps_max: A life of this many steps has seen some fifty requests.
         gaps_s: Nobody lives for so long, or less.
@@ -169,11 +172,16 @@ class World:
         self._life: Life | None = None
         self._up = trio.Event()
         self._skew_ms = 0
+        self.goes_back = self.chance.of("kind").random() < GO_BACK
         self._crowd = trio.CancelScope()
         self._restores = Restores(
             folder / "backups", self.ledger, self.receiver.received, self.chance.of("backups")
         )
         self.began_s = trio.current_time()
+
+    def config_of(self, _number: int) -> Config:
+        """What a life's house is told."""
+        return self.config
 
     def wall_ms(self) -> int:
         """The machine's clock, which is set now and then."""
@@ -215,7 +223,8 @@ class World:
             await trio.sleep(self._rng.choice(self.gaps_s) * self._rng.random())
             if self._rng.random() < 0.3:
                 self._skew_ms += self._rng.choice(self.jumps_ms)
-            if self._restores.bring_back(self.folder_of(number + 1), self.realm, self.wall_ms()):
+            heir = self.folder_of(number + 1)
+            if self.goes_back and self._restores.bring_back(heir, self.realm, self.wall_ms()):
                 self._crowd.cancel()
         self.become_calm()
         calm.set()
@@ -244,7 +253,7 @@ class World:
         life = Life(disk)
         if not self.calm:
             self._plan(life, rng)
-        config = replace(self.config, data_dir=disk.folder)
+        config = replace(self.config_of(number), data_dir=disk.folder)
         try:
             with under(disk), life.scope:
                 async with (
@@ -282,7 +291,8 @@ class World:
         up, self._up = self._up, trio.Event()
         up.set()
         if not self.calm:
-            life.nursery.start_soon(self._restores.back_up, life)
+            if self.goes_back:
+                life.nursery.start_soon(self._restores.back_up, life)
             await trio.sleep(LIFE_MAX_S)
             life.die()
         await trio.sleep_forever()
