@@ -229,9 +229,21 @@ class BlockWalk:
         if waited_s > LAG_S and await self._forks.is_contradicted(node, read):
             return ()
         if len(self._rpc.nodes) == 1 or waited_s > SECOND_WAIT_S:
+            seen = await self._read_itself(node, before, read)
             log.info("chain.closed_alone", chain=self._name, node=node.name, block=read.number)
-            return await self._move_closed(closed, read, until_s)
+            return await self._move_closed(closed, read, until_s, seen)
         return ()
+
+    async def _read_itself(self, node: Node, before: Cursor, read: Cursor) -> Sequence[Seen]:
+        """What a node shows, where it closes alone, of what was read before it did, or before a start.
+
+        The one that read it may have been replaced since, because it hid something.
+        """
+        to = min(self._read_by[1], read.number)
+        if to <= before.number:
+            return ()
+        watched = await self._watch_list.at(before.time_s)
+        return (await self._whole(self.reader, node, watched, before, to)).transfers
 
     async def _read_closing(self, node: Node, other: Node, closed: Cursor, read: Cursor) -> Sequence[Noted]:
         """Read a piece of what was read, up to the newest block that the other node has as well.

@@ -124,6 +124,22 @@ async def test_what_the_node_hid_that_was_read_before_closes_no_window_by_its_ow
     assert two.till.kinds(paid.hash) == ["matched"]
 
 
+async def test_what_a_node_hid_that_an_operator_replaced_closes_no_window_unread(watching: Watching) -> None:
+    """Another node is the only one after the start: it reads itself what the one before it had read."""
+    payment, ends_s = await sell(watching)
+    paid = watching.pay(payment)
+    watching.views[0].hides.add(paid.hash)
+    watching.views[0].has_final = False  # no second reading
+    await watching.watcher.run_once()
+    assert watching.till.kinds(paid.hash) == []
+    watching.views[0].hides.clear()
+    await pass_until(watching, ends_s + 2)
+    await watching.another().run_once()
+
+    assert closed_s(watching) > ends_s
+    assert watching.till.kinds(paid.hash) == ["matched"]
+
+
 @pytest.mark.parametrize("results_hash", [None, b"results"])
 async def test_the_window_of_what_is_processing_is_read_to_its_end_too(
     two: Watching, results_hash: bytes | None
