@@ -43,7 +43,8 @@ class Shopkeeper(Caller):
         assets: What merchants take, CAIP-19, as they write it.
         wallets: Their accounts, CAIP-10.
         happened: Counts it, by name.
-        fickle: Of these the token accounts are closed, frozen or given away at times.
+        fickle: Of these the chain may say at times that they cannot be paid: token accounts are closed, and a
+            node that is behind knows no token.
 
     Attributes:
         shops: Each merchant, as its backend speaks for it; a second one comes soon.

@@ -202,9 +202,7 @@ class SolanaWorld(ChainWorld):
     async def shop(self, calm: trio.Event) -> None:
         """People, until all is calm and what they began is finished."""
         rng, happened = self.chance.of("shopkeeper"), self.trouble.happened
-        keeper = Shopkeeper(
-            self.door, self.at, self.ledger, rng, ASSETS, ACCOUNTS, happened, fickle=ACCOUNTS[:1]
-        )
+        keeper = Shopkeeper(self.door, self.at, self.ledger, rng, ASSETS, ACCOUNTS, happened, fickle=ACCOUNTS)
 
         def buyer(name: str, rng: Random) -> SlotComposer:
             return SlotComposer(name, self.door, self.ledger, rng, keeper.shops, self.chain, self.cut_power)
