@@ -20,6 +20,8 @@ REFUSED: Final = frozenset({400, 409, 410, 422})
 # What a merchant's word comes to that says nothing yet.
 NOT_YET: Final = frozenset({"not_mined", "not_read_yet", "disagreement"})
 PAUSE_MAX_S: Final = 30.0
+# How often somebody asks once more what was asked before.
+LOOKS_AGAIN: Final = 0.3
 # Payments are open for fifteen minutes.
 LATE_S: Final = 700.0
 
@@ -60,7 +62,15 @@ class LiveShopper(SlowShopper):
         return answered.status in EXCUSED
 
     async def _offers(self, told: Told, account: str) -> list[dict[str, Any]]:
-        """What an account is offered; after a while, as people are."""
+        """What an account is offered; after a while, as people are, who may have looked again by then."""
+        options = await self._asked_once(told, account)
+        while options and self.rng.random() < LOOKS_AGAIN:
+            await trio.sleep(self.rng.random() * 2 * PAUSE_MAX_S)
+            options = await self._asked_once(told, account) or options
+        await trio.sleep(self.rng.random() * PAUSE_MAX_S)
+        return options
+
+    async def _asked_once(self, told: Told, account: str) -> list[dict[str, Any]]:
         asked_s = self._changes.now_s()
         found = await self.insist("POST", f"/v1/gateway/payment/{told.payment_id}/options", [account])
         if found.status not in (200, 410) and not self.excuses(found):
@@ -68,7 +78,6 @@ class LiveShopper(SlowShopper):
         options = (found.body.get("options") or []) if found.status == 200 else []
         for option in options:
             self._note(told, option["amount"]["unit"], self._wallet_in(option), asked_s)
-        await trio.sleep(self.rng.random() * PAUSE_MAX_S)
         return options
 
     def _wallet_in(self, option: dict[str, Any]) -> str:

@@ -41,7 +41,7 @@ from tests.live.solana import (
 )
 from tests.live.solana_street import SIGN, signed
 from tests.live.svm_methods import SvmNode
-from tests.simulation.live_shopper import EXCUSED, PAUSE_MAX_S, REFUSED, LiveShopper
+from tests.simulation.live_shopper import EXCUSED, LOOKS_AGAIN, PAUSE_MAX_S, REFUSED, LiveShopper
 from tests.simulation.slots import Slots
 
 PLACES: Final = (BUYER, BUYER_2, POOR)
@@ -280,17 +280,24 @@ class SlotBuyer(LiveShopper):
         return await self._offers(told, f"{CHAIN}:{address(place)}")
 
     async def _link(self, told: Told) -> str | None:
-        """A transfer request, in one asset or another; after a while, as people are."""
+        """A transfer request, in one asset or another; after a while; some look again by then."""
+        links = await self._links(told)
+        while links and self.rng.random() < LOOKS_AGAIN:
+            await trio.sleep(self.rng.random() * 2 * PAUSE_MAX_S)
+            links = await self._links(told) or links
+        await trio.sleep(self.rng.random() * PAUSE_MAX_S)
+        return self.rng.choice(links)["url"] if links else None
+
+    async def _links(self, told: Told) -> list[dict[str, Any]]:
         asked_s = self._changes.now_s()
         found = await self.insist("GET", f"/v1/solana-pay/{told.payment_id}/links")
         if found.status not in (200, *REFUSED) and not (self.excuses(found) or self._is_gone(found)):
             self.refuse(found, "links")
-        links = found.body["links"] if found.status == 200 else []
+        links: list[dict[str, Any]] = found.body["links"] if found.status == 200 else []
         for one in links:
             wallet = one["url"].removeprefix("solana:").partition("?")[0]
             self._note(told, one["amount"]["unit"], wallet, asked_s)
-        await trio.sleep(self.rng.random() * PAUSE_MAX_S)
-        return self.rng.choice(links)["url"] if links else None
+        return links
 
     def _is_gone(self, answered: Answered) -> bool:
         """Whether the shop takes nothing any more, as it may."""
