@@ -156,10 +156,17 @@ class Changes:
         told = (one.wallet for one in self.offers if one.wallet and (one.payment_id, one.asset) == about)
         return next(told, None)
 
-    def awaited_since(self, wallet: str) -> float:
-        """Since when money to a wallet concerns somebody, to the end: it is registered, or was offered."""
-        offered = (one.told_s for one in self.offers if one.wallet == wallet)
-        registered = (course.since(wallet) for course in self.wallets.values())
+    def awaited_since(self, wallet: str, asset: str | None = None) -> float:
+        """Since when money to a wallet concerns somebody, to the end: it is registered, or was offered.
+
+        Args:
+            wallet: Whose.
+            asset: Only what is registered or was offered in this one.
+        """
+        offered = (one.told_s for one in self.offers if one.wallet == wallet and asset in (None, one.asset))
+        registered = (
+            course.since(wallet) for (_, paid_in), course in self.wallets.items() if asset in (None, paid_in)
+        )
         return min((*offered, *registered), default=inf)
 
     def offered_since(self, asset: str) -> float:

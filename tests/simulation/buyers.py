@@ -15,7 +15,7 @@ from tests.crash.shoppers import Door, Ledger, Told
 from tests.simulation.chain import Sent
 from tests.simulation.live_shopper import LATE_S, PAUSE_MAX_S, LiveShopper
 from tests.simulation.nodes import CHAIN
-from tests.simulation.wallets import BUYERS, WRAPPER, Wallet, paid_by
+from tests.simulation.wallets import BUYERS, OWN_WALLETS, WRAPPER, Wallet, paid_by
 
 SIGNS: Final = "eth_signTypedData_v4"
 
@@ -47,6 +47,7 @@ class Buyer(LiveShopper):
             self._pay_twice,
             self._pay_and_cancel,
             self._pay_from_elsewhere,
+            self._pay_to_another_wallet,
             self._pay_without_a_name,
             self._pay_by_hand,
             self._pay_by_hand,
@@ -120,6 +121,15 @@ class Buyer(LiveShopper):
             other = self._open_wallet(self.rng.choice(BUYERS))
             due = wallet.transaction(option["actions"][0])
             sent = self._send(other, other.signed(due.to, due.input, due.value))
+            if self.rng.random() < 0.5:
+                await self._confirm(told, option, sent.hash)
+
+    async def _pay_to_another_wallet(self, told: Told) -> None:
+        """One of the merchants' too, of which another buyer was told, or nobody yet."""
+        if (asked := await self._asked(told)) is not None:
+            wallet, option = asked
+            due = wallet.transaction(option["actions"][0])
+            sent = self._send(wallet, wallet.to_another(due, self.rng.choice(OWN_WALLETS)))
             if self.rng.random() < 0.5:
                 await self._confirm(told, option, sent.hash)
 

@@ -80,6 +80,7 @@ class SlotBuyer(LiveShopper):
             self._pay_other_amount,
             self._pay_twice,
             self._pay_and_cancel,
+            self._pay_to_another_wallet,
             self._pay_without_a_name,
             self._pay_by_hand,
             self._pay_by_hand,
@@ -156,6 +157,12 @@ class SlotBuyer(LiveShopper):
     async def _pay_and_cancel(self, told: Told) -> None:
         await self.rng.choice((self._pay, self._pay_by_code, self._pay_by_request))(told)
         await self._cancel_as_buyer(told)
+
+    async def _pay_to_another_wallet(self, told: Told) -> None:
+        """One of the merchants' too, of which another buyer was told, or nobody yet."""
+        if (link := await self._link(told)) is not None:
+            _, _, asked = link.partition("?")
+            self._scan(f"solana:{address(self.rng.choice(OWN_WALLETS))}?{asked}")
 
     async def _pay_without_a_name(self, told: Told) -> None:
         """Nothing in it says what it is for, or only half of it does."""

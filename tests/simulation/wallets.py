@@ -77,6 +77,13 @@ class Wallet:
         data = transfer_call(recipient, round(amount * part)) + due.input[TRANSFER_BYTES:]
         return self.signed(due.to, data, 0)
 
+    def to_another(self, due: Sent, wallet: str) -> Sent:
+        """The same transaction, that pays another wallet."""
+        called = _transfer(due.input)
+        if called is None:
+            return self.signed(wallet, due.input, due.value)
+        return self.signed(due.to, transfer_call(wallet, called[1]) + due.input[TRANSFER_BYTES:], 0)
+
     def signed(self, to: str, data: bytes, value: int) -> Sent:
         """A transaction with the next free nonce."""
         nonce = self.chain.next_nonce(self.address)
