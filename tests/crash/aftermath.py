@@ -12,6 +12,7 @@ import trio
 from payd.clock import system_wall_ms
 from tests.crash.backups import Backer, Backup, Restored, draft_of, restore_each
 from tests.crash.client import Client
+from tests.crash.endpoint_diary import EndpointDiary
 from tests.crash.process import Furnished, Server, furnish
 from tests.crash.rows import Rows, read_rows
 from tests.crash.shoppers import ClockMover, Door, Ledger, Shopper, listen_to_account, watch_pages
@@ -80,6 +81,8 @@ class Aftermath:
     backups: list[Restored] = field(default_factory=list)
     draft_left: bool = False
     """Whether something of a backup was left behind that the last one should have cleared away."""
+    diary: EndpointDiary | None = None
+    """What became of the webhook endpoint, where somebody changes it."""
 
     def chain(self, payment_id: str) -> list[tuple[int, str]]:
         """The payment's (version, status) as its events say it, in the order of the file."""

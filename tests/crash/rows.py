@@ -21,6 +21,11 @@ class Rows:
     deliveries: list[dict[str, Any]]
     attempts: list[dict[str, Any]]
     chains: dict[str, list[tuple[int, str]]]
+    endpoint_id: str | None
+    """The account's endpoint, as long as it was not deleted."""
+    tests: list[dict[str, Any]]
+    """Deliveries of samples."""
+    jobs: list[dict[str, Any]]
 
 
 def read_rows(path: Path) -> Rows:
@@ -42,6 +47,17 @@ def read_rows(path: Path) -> Rows:
                 )
             ],
             chains=chains_of(db),
+            endpoint_id=next(
+                (
+                    row["id"]
+                    for row in db.execute(
+                        "SELECT id FROM endpoints WHERE state <> 'deleted' AND id <> account_id"
+                    )
+                ),
+                None,
+            ),
+            tests=[dict(row) for row in db.execute("SELECT * FROM deliveries WHERE kind = 'test'")],
+            jobs=[dict(row) for row in db.execute("SELECT * FROM webhook_jobs")],
         )
     finally:
         db.close()

@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from tests.crash.aftermath import Aftermath
+from tests.crash.endpoint_diary import EndpointDiary
 from tests.crash.live_truths import SLOT_TRUTHS, broken_live
 from tests.crash.truths import broken
 from tests.simulation.chain_world import LiveHistory
@@ -105,7 +106,18 @@ def _counts(left: Aftermath, steps: int, faults: Sequence[str]) -> dict[str, int
         "webhooks received": len(left.received),
         "answers lost": left.ledger.lost,
         **Counter(f"disk {fault}" for fault in faults),
+        **_done_to_endpoint(left.diary),
     }
+
+
+def _done_to_endpoint(diary: EndpointDiary | None) -> Counter[str]:
+    if diary is None:
+        return Counter()
+    done = [act.what for act in diary.acts[1:]] + [job.kind for job in diary.jobs]
+    done += ["job is cancelled" for job in diary.jobs if job.cancelled]
+    done += ["rotate" for secret in diary.secrets if secret.replaced]
+    done += ["test" for _ in diary.tests] + ["resend" for _ in diary.resends]
+    return Counter(f"endpoint: {what}" for what in done)
 
 
 def judge_many(seeds: Sequence[int], realms: Sequence[str], jobs: int, until_s: float) -> Iterator[Verdict]:

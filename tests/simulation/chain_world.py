@@ -29,11 +29,12 @@ from tests.simulation.chance import run as run_by_chance
 from tests.simulation.disk import Fault
 from tests.simulation.door import connect, plain_webhooks, relaying
 from tests.simulation.followers import follow_account, follow_newest
+from tests.simulation.hooks import HOOK
 from tests.simulation.moods import Mischief, Moody
 from tests.simulation.relayed import RELAYER_KEY
 from tests.simulation.settings import Settings
 from tests.simulation.shopkeeper import Shopkeeper
-from tests.simulation.world import HOOK, PAGES, Chore, Life, Steps, World, digest_of, heard, look_back
+from tests.simulation.world import PAGES, Chore, Life, Steps, World, digest_of, heard, look_back
 
 LIVES_MAX: Final = 4
 BUYERS: Final = 3
@@ -275,9 +276,10 @@ async def live_through(
             for number in range(PAGES):
                 nursery.start_soon(follow_newest, world, world.chance.of(f"page{number}"))
             nursery.start_soon(world.go_through, lives, calm)
-            await world.shop(calm)
+            await world.live(partial(world.shop, calm), calm)
             path = world.folder_of(lives) / "live.db"
             await world.rest(path)
+            await world.replay_all(path)
             common = await look_back(world, seed, lives, path)
             nursery.cancel_scope.cancel()
     left = world.left(common, path)

@@ -20,8 +20,8 @@ import trio
 from payd.core.errors import InvalidParams
 from payd.store.restore import restore
 from payd.web.commands import run_command
+from tests.crash.endpoint_diary import Arrival
 from tests.crash.shoppers import Ledger
-from tests.receiver import Received
 
 if TYPE_CHECKING:
     from tests.simulation.world import Life
@@ -41,7 +41,7 @@ class _Backup:
 
     path: Path
     ledger: Ledger
-    received: int
+    arrivals: int
 
 
 class Restores:
@@ -50,15 +50,15 @@ class Restores:
     Args:
         folder: Where they are made.
         ledger: What people were told.
-        received: What arrived at the merchant's.
+        arrivals: What came to the merchant's receivers.
         rng: When.
     """
 
-    def __init__(self, folder: Path, ledger: Ledger, received: list[Received], rng: Random) -> None:
+    def __init__(self, folder: Path, ledger: Ledger, arrivals: list[Arrival], rng: Random) -> None:
         folder.mkdir()
         self._folder = folder
         self._ledger = ledger
-        self._received = received
+        self._arrivals = arrivals
         self._rng = rng
         self._made = 0
         self._backups: list[_Backup] = []
@@ -76,7 +76,7 @@ class Restores:
                 self._ledger.problems.append(f"backup: {refused.message}")
                 return
             if not life.dead.is_set():
-                self._backups.append(_Backup(path, deepcopy(self._ledger), len(self._received)))
+                self._backups.append(_Backup(path, deepcopy(self._ledger), len(self._arrivals)))
 
     def bring_back(self, directory: Path, realm: str, now_ms: int) -> bool:
         """Put a backup in the place of what a death has left, sometimes; returns whether that was done.
@@ -112,7 +112,7 @@ class Restores:
         now.heard, now.newest = [*then.heard], then.newest
         now.changes.offers = [*then.changes.offers]
         now.restores += 1
-        del self._received[backup.received :]
+        del self._arrivals[backup.arrivals :]
 
 
 def _references(path: Path) -> set[str]:

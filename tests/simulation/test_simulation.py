@@ -10,11 +10,15 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import pytest
 
+from payd.core.endpoint import EndpointState, Secret
+from payd.store.deliveries import endpoint_wanting
+from payd.store.endpoints import find_endpoint
+from payd.store.keys import find_made_key
 from tests.crash.live_truths import SLOT_TRUTHS, broken_live
 from tests.crash.truths import broken
 from tests.short import IS_SHORT
@@ -34,6 +38,24 @@ SEEDS: Final = range(16, 24) if IS_SHORT else range(24)
 # Each takes as long as four of the others.
 LIVE_SEEDS: Final = range(4, 7) if IS_SHORT else range(8)
 SOLANA_SEEDS: Final = range(3, 6) if IS_SHORT else range(8)
+# In which much is done.
+BUSY_SEED: Final = 20
+DONE_TO_ENDPOINT: Final = (
+    "put",
+    "move",
+    "choose",
+    "pause",
+    "resume",
+    "disable",
+    "enable",
+    "delete",
+    "rotate",
+    "test",
+    "resend",
+    "replay-missing",
+    "recover",
+    "job is cancelled",
+)
 
 
 def judged(*arguments: str) -> list[Verdict]:
@@ -74,6 +96,7 @@ def test_every_promise_holds_whatever_happens_and_a_seed_is_one_history() -> Non
     happened = happened_in("test", SEEDS, again=1 if IS_SHORT else 3)
 
     assert {f"disk {fault}" for fault in (*DEATHS, *REFUSALS)} <= happened.keys()
+    assert {f"endpoint: {what}" for what in DONE_TO_ENDPOINT} <= happened.keys()
 
 
 @pytest.mark.crash
@@ -95,7 +118,41 @@ def test_a_house_that_forgets_is_found_out(tmp_path: Path, monkeypatch: pytest.M
     """An event that is stored and never told is what the promises are there to find."""
     monkeypatch.setattr("payd.store.outbox.endpoint_wanting", lambda *_args: None, raising=True)
 
-    assert "every_event_has_one_delivery_and_it_succeeded" in broken(simulate(tmp_path, 7).left)
+    assert "every_event_is_owed_to_the_endpoint_that_wanted_it" in broken(simulate(tmp_path, BUSY_SEED).left)
+
+
+def test_a_house_that_owes_a_paused_endpoint_nothing_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def only_enabled(tx: Any, account_id: str, event_type: str) -> str | None:
+        endpoint = find_endpoint(tx, account_id)
+        is_on = endpoint is not None and endpoint.state is EndpointState.ENABLED
+        return endpoint_wanting(tx, account_id, event_type) if is_on else None
+
+    monkeypatch.setattr("payd.store.outbox.endpoint_wanting", only_enabled, raising=True)
+
+    assert "every_event_is_owed_to_the_endpoint_that_wanted_it" in broken(simulate(tmp_path, BUSY_SEED).left)
+
+
+def test_a_rotation_that_drops_the_secret_before_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def only_fresh(_: Any, fresh: str, now_ms: int) -> tuple[Secret, ...]:
+        return (Secret(fresh, now_ms),)
+
+    monkeypatch.setattr("payd.core.endpoint.rotate", only_fresh, raising=True)
+
+    found = broken(simulate(tmp_path, BUSY_SEED).left)
+    assert "every_request_is_signed_by_the_secrets_that_are_valid_and_no_other" in found
+
+
+def test_a_house_to_which_a_revoked_key_is_good_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("payd.web.auth.find_key", find_made_key, raising=True)
+
+    found = broken(simulate(tmp_path, BUSY_SEED).left)
+    assert "nothing_was_refused_or_failed_for_a_reason_of_our_own" in found
 
 
 def test_a_feed_that_goes_on_in_a_history_that_is_no_more_is_found_out(

@@ -30,19 +30,22 @@ from payd.config import Config, load
 from payd.core.errors import OutcomeUnknown, StoreUnavailable
 from payd.core.ids import Realm as RealmName
 from payd.server import open_house
-from payd.web.call import Answer
 from payd.web.house import House, Realm
-from tests.crash.aftermath import Aftermath, all_details, all_events, come_to_rest, moody
-from tests.crash.client import Answered, Lost
+from tests.crash.aftermath import Aftermath, all_details, all_events, come_to_rest
+from tests.crash.endpoint_diary import EndpointDiary, Mark
 from tests.crash.process import Furnished, environment, furnish
 from tests.crash.rows import read_rows
 from tests.crash.shoppers import ClockMover, Ledger, Shopper
-from tests.receiver import Does, Receiver, always
-from tests.shop import START_MS, knock
+from tests.receiver import Receiver
+from tests.shop import START_MS
+from tests.simulation.asking import Door, newest_event
 from tests.simulation.chance import Chance
 from tests.simulation.chance import run as run_by_chance
 from tests.simulation.disk import DEATHS, REFUSALS, Disk, Fault, under
+from tests.simulation.endpoint_keeper import EndpointKeeper
 from tests.simulation.followers import follow_account, follow_newest
+from tests.simulation.hooks import HOOK, Hooks
+from tests.simulation.key_keeper import KeyKeeper
 from tests.simulation.restores import Restores
 
 SHOPPERS: Final = 3
@@ -52,8 +55,6 @@ COMMITS_MAX: Final = 60
 # Virtual, as all that follow: who shops takes its time.
 LIFE_MAX_S: Final = 600.0
 HEAR_MAX_S: Final = 60.0
-# An address: nothing is looked up.
-HOOK: Final = "http://93.184.216.34/hook"
 KEEP_DAYS: Final = 30
 # So many houses are brought back from backups; in the others what people set is changed.
 GO_BACK: Final = 0.4
@@ -139,7 +140,8 @@ class World:
 
     Attributes:
         ledger: What people were told.
-        receiver: The merchant's, for webhooks.
+        diary: What became of the webhook endpoint.
+        hooks: The merchant's receivers.
         faults: What the disks did.
         complaints: What houses logged as an error.
         calm: Whether nothing goes wrong any more.
@@ -160,7 +162,8 @@ class World:
         self.nursery = nursery
         self.ledger = Ledger()
         self.chance = Chance(seed)
-        self.receiver = Receiver(nursery, moody(self.chance.of("receiver")))
+        self.hooks = Hooks(nursery, self.chance, self.realm_ms)
+        self.diary = EndpointDiary(arrivals=self.hooks.arrivals)
         self.faults: list[Fault] = []
         self.complaints: list[dict[str, Any]] = []
         self.calm = False
@@ -172,10 +175,12 @@ class World:
         self._life: Life | None = None
         self._up = trio.Event()
         self._skew_ms = 0
+        self._realm_ms = START_MS
+        self._keeper = EndpointKeeper(self, self.chance.of("endpoint"))
         self.goes_back = self.chance.of("kind").random() < GO_BACK
         self._crowd = trio.CancelScope()
         self._restores = Restores(
-            folder / "backups", self.ledger, self.receiver.received, self.chance.of("backups")
+            folder / "backups", self.ledger, self.hooks.arrivals, self.chance.of("backups")
         )
         self.began_s = trio.current_time()
 
@@ -186,6 +191,18 @@ class World:
     def wall_ms(self) -> int:
         """The machine's clock, which is set now and then."""
         return START_MS + round((trio.current_time() - self.began_s) * 1000) + self._skew_ms
+
+    def realm_ms(self) -> int:
+        """The realm's clock, which people move; while no house answers, what it showed last."""
+        if self._life is not None:
+            self._realm_ms = self._life.house.realms[self.realm].clock.now_ms()
+        return self._realm_ms
+
+    async def mark(self) -> Mark:
+        """This moment, in a house that answers."""
+        life = await self.life()
+        path = life.disk.folder / f"{self.realm}.db"
+        return Mark(trio.current_time(), newest_event(path), self.realm_ms())
 
     def set_clock(self, ahead_ms: int) -> None:
         """Set the machine's clock to so much more than the true time."""
@@ -207,14 +224,30 @@ class World:
             await self._up.wait()
         return self._life
 
-    def door(self) -> Door:
-        """For one client."""
+    def door(self, cuts: float = 0.0) -> Door:
+        """For one client; `cuts` as `Door` takes it."""
         self._doors += 1
-        return Door(self, self.chance.of(f"door{self._doors}"))
+        return Door(self, self.chance.of(f"door{self._doors}"), cuts)
 
     def folder_of(self, number: int) -> Path:
         """Where a life's files are."""
         return self._folder / f"life{number}"
+
+    async def live(self, shop: Chore, calm: trio.Event) -> None:
+        """People who shop, and those who look after the house, until all is calm and nothing is half done."""
+        async with trio.open_nursery() as people:
+            people.start_soon(shop)
+            if not self.goes_back:
+                people.start_soon(self._keeper.run, calm)
+                people.start_soon(KeyKeeper(self, self.chance.of("keys")).run, calm)
+
+    async def replay_all(self, path: Path) -> None:
+        """Have all sent that was not delivered; what was at rest before is in the diary."""
+        if self.goes_back:
+            return
+        self.diary.at_rest = read_rows(path)
+        self.diary.arrived_before_rest = len(self.diary.arrivals)
+        await self._keeper.replay_all()
 
     async def go_through(self, lives: int, calm: trio.Event) -> None:
         """So many lives that end in a death, then one without a fault, until cancelled."""
@@ -245,7 +278,7 @@ class World:
     def become_calm(self) -> None:
         """From now on nothing goes wrong."""
         self.calm = True
-        self.receiver.script = always(Does())
+        self.hooks.be_good()
 
     async def _live(self, number: int) -> None:
         rng = Random(self._rng.random())
@@ -283,7 +316,7 @@ class World:
     async def _serve(self, life: Life) -> None:
         """What a server starts for a realm, and its doors, until the end."""
         realm = life.house.realms[self.realm]
-        realm.deliveries.http.dial = partial(self.dial, life, self.receiver)
+        realm.deliveries.http.dial = partial(self._dial_hook, life)
         await life.nursery.start(realm.deliveries.run)
         for chore in self.chores(life, realm):
             life.nursery.start_soon(keep_running, "chore", chore)
@@ -312,69 +345,15 @@ class World:
             chores.append(realm.advance.run)
         return chores
 
+    async def _dial_hook(self, life: Life, address: str, port: int) -> trio.abc.Stream:
+        return await self.dial(life, self.hooks.at[address], address, port)
+
     async def dial(self, life: Life, receiver: Receiver, _address: str, _port: int) -> trio.abc.Stream:
         """A connection to somebody outside, over which nothing goes after the death."""
         await trio.lowlevel.checkpoint()
         ours, theirs = memory_stream_pair()
         self.nursery.start_soon(receiver.serve, theirs)
         return trio.StapledStream(Outgoing(ours.send_stream, life), ours.receive_stream)
-
-
-class Door:
-    """Where one client asks: slow, torn, asked twice, and gone with the house."""
-
-    def __init__(self, world: World, rng: Random) -> None:
-        self._world = world
-        self._rng = rng
-
-    async def ask(
-        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
-    ) -> Answered:
-        """One request to the house that answers, once one does. Raises `Lost`."""
-        rng, sent = self._rng, headers or {}
-        life = await self._world.life()
-        data = b"" if body is None else msgspec.json.encode(body)
-        asked = partial(knock, life.house, method, path, sent, data)
-        if self._world.calm:
-            return await _answer(life, asked)
-        await trio.sleep(rng.random() * 0.2)
-        if rng.random() < 0.05 and (method == "GET" or "idempotency-key" in sent) and not life.dead.is_set():
-            life.nursery.start_soon(asked)
-        with trio.move_on_after(rng.random() * 0.3 if rng.random() < 0.05 else LIFE_MAX_S):
-            answered = await _answer(life, asked)
-            await trio.sleep(rng.random() * 0.1)
-            if not life.dead.is_set():
-                return answered
-        raise Lost(f"{method} {path}")
-
-    async def close(self) -> None:
-        """Nothing is kept."""
-        await trio.lowlevel.checkpoint()
-
-
-async def _answer(life: Life, asked: Callable[[], Awaitable[Answer]]) -> Answered:
-    """What the house says, in a task of its own. Who leaves takes that along; a sick disk's word is none."""
-    said: list[Answer] = []
-    done = trio.Event()
-    handling = trio.CancelScope()
-
-    async def handle() -> None:
-        try:
-            with handling:
-                said.append(await asked())
-        finally:
-            done.set()
-
-    if life.dead.is_set():
-        raise Lost("dead")
-    life.nursery.start_soon(handle)
-    try:
-        await done.wait()
-    finally:
-        handling.cancel()
-    if life.dead.is_set() or not said or (said[0].status >= 500 and life.disk.happened):
-        raise Lost("no answer")
-    return Answered(said[0].status, dict(said[0].headers), said[0].body)
 
 
 class Outgoing(trio.abc.SendStream):
@@ -433,9 +412,11 @@ async def _simulate(folder: Path, seed: int, steps: Steps) -> History:
             for number in range(PAGES):
                 nursery.start_soon(follow_newest, world, world.chance.of(f"page{number}"))
             nursery.start_soon(world.go_through, lives, calm)
-            await _shop(world, calm)
+            await world.live(partial(_shop, world, calm), calm)
             await come_to_rest(world.door(), at)
-            left = await look_back(world, seed, lives, world.folder_of(lives) / "test.db")
+            path = world.folder_of(lives) / "test.db"
+            await world.replay_all(path)
+            left = await look_back(world, seed, lives, path)
             nursery.cancel_scope.cancel()
     return History(left, steps.taken, tuple(world.faults), digest_of(left))
 
@@ -452,7 +433,7 @@ async def look_back(world: World, seed: int, lives: int, path: Path) -> Aftermat
         seed=seed,
         at=world.at,
         ledger=world.ledger,
-        received=world.receiver.received,
+        received=[one.received for one in world.hooks.arrivals if one.merchant_id == world.at.merchant_id],
         events=events,
         details=details,
         rows=read_rows(path),
@@ -460,6 +441,7 @@ async def look_back(world: World, seed: int, lives: int, path: Path) -> Aftermat
         deaths=lives,
         ready_after_s=[],
         complaints=[] if world.faults else world.complaints,
+        diary=None if world.goes_back else world.diary,
     )
 
 
