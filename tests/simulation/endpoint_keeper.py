@@ -47,6 +47,8 @@ JOB_MAX_S: Final = 1800.0
 # Longer than all attempts take; with the rest, lives are still shorter than a replay reaches back.
 WAIT: Final = "30h"
 WAITS_MAX: Final = 2
+# How what a job has queued may end.
+ENDS: Final = ("done", "failed", "takenBack")
 # An endpoint that is off is mostly switched on next.
 ON_AGAIN: Final = 0.5
 
@@ -100,7 +102,11 @@ class EndpointKeeper(Caller):
         await self._check()
 
     async def replay_all(self) -> None:
-        """Have all sent that was not delivered, and wait until it is."""
+        """Have all sent that was not delivered, and wait until it is; what was replayed before has ended."""
+        for job in self._diary.jobs:
+            shown = await self._job(job.id)
+            if shown.body["state"] == "running" or shown.body["queued"] != sum(map(shown.body.get, ENDS)):
+                self.refuse(shown, "job at rest")
         for kind in ("replay-missing", "recover"):
             started = await self.insist("POST", f"/v1/webhooks/{kind}", {"since": self._since()})
             if started.status != 202:
