@@ -253,7 +253,7 @@ def _is_wanted(shape: Shape | None, endpoint_id: str, event_type: str) -> bool:
 def every_test_that_was_answered_was_sent_once(
     left: Aftermath, diary: EndpointDiary, rest: Rows
 ) -> Sequence[Any]:
-    came = [one for one in diary.arrivals if one.merchant_id != left.at.merchant_id]
+    came = [one for one in diary.arrivals if one.merchant_id not in left.rows.merchants]
     # A kept connection that ends without an answer may have been stale: there it is sent once more.
     times = Counter(one.message_id for one in came if not one.does.resets)
     bodies = {row["message_id"]: bytes(row["body"]) for row in left.rows.tests}

@@ -26,6 +26,8 @@ class Rows:
     tests: list[dict[str, Any]]
     """Deliveries of samples."""
     jobs: list[dict[str, Any]]
+    merchants: frozenset[str]
+    """By their ids; samples name others."""
 
 
 def read_rows(path: Path) -> Rows:
@@ -58,6 +60,7 @@ def read_rows(path: Path) -> Rows:
             ),
             tests=[dict(row) for row in db.execute("SELECT * FROM deliveries WHERE kind = 'test'")],
             jobs=[dict(row) for row in db.execute("SELECT * FROM webhook_jobs")],
+            merchants=frozenset(row["id"] for row in db.execute("SELECT id FROM merchants")),
         )
     finally:
         db.close()

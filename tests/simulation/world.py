@@ -429,14 +429,15 @@ async def look_back(world: World, seed: int, lives: int, path: Path) -> Aftermat
     with trio.move_on_after(HEAR_MAX_S):
         while len(set(world.ledger.heard)) < len(events):  # after a restore some come again
             await trio.sleep(1)
+    rows = read_rows(path)
     return Aftermath(
         seed=seed,
         at=world.at,
         ledger=world.ledger,
-        received=[one.received for one in world.hooks.arrivals if one.merchant_id == world.at.merchant_id],
+        received=[one.received for one in world.hooks.arrivals if one.merchant_id in rows.merchants],
         events=events,
         details=details,
-        rows=read_rows(path),
+        rows=rows,
         exit_code=0,
         deaths=lives,
         ready_after_s=[],
