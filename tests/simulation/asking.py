@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Virtual: nobody waits longer for an answer.
 PATIENCE_S: Final = 600.0
 # A request is done by then, and so is what it has begun.
-CUT_STEPS_MAX: Final = 80
+CUT_STEPS_MAX: Final = 60
 
 
 class Door:

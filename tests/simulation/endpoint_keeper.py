@@ -7,7 +7,8 @@ Source: DESIGN.md, "7. Events and webhooks".
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
@@ -34,12 +35,16 @@ from tests.simulation.hooks import HOOK, HOOKS, ILL
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-PAUSE_MAX_S: Final = 8.0
+PAUSE_MAX_S: Final = 6.0
+# How often one act follows the other at once.
+HASTE: Final = 0.2
 # Whoever changes something sees the power cut more often than others.
-CUTS: Final = 0.012
+CUTS: Final = 0.004
+# And most often where the house goes on by itself with what was begun.
+LONG_CUTS: Final = 0.1
 ENDPOINT: Final = "/v1/webhooks/endpoint"
 # What a replay reaches back to, and more than all lives take.
-REACH_S: Final = 13 * 86_400
+REACH_S: Final = 11 * 86_400
 LISTED: Final = 20
 JOB_LOOK_S: Final = 1.0
 # Nobody waits for a job any more.
@@ -61,6 +66,7 @@ class EndpointKeeper(Caller):
     def __init__(self, world: World, rng: Random) -> None:
         super().__init__(partial(world.door, CUTS), world.at, world.ledger, rng)
         self._world = world
+        self._doors = (self._door, world.door(LONG_CUTS))
         self._diary = world.diary
         self._acts = 0
         self._waits_left = WAITS_MAX if world.realm == "test" else 0
@@ -90,7 +96,8 @@ class EndpointKeeper(Caller):
     async def live(self, until: trio.Event) -> None:
         await self._look_first()
         while not until.is_set():
-            await trio.sleep(self.rng.random() * PAUSE_MAX_S)
+            if self.rng.random() > HASTE:
+                await trio.sleep(self.rng.random() * PAUSE_MAX_S)
             shape = self._diary.shape
             if (shape is None or shape.state != "enabled") and self.rng.random() < ON_AGAIN:
                 await self._switch_on()
@@ -115,6 +122,15 @@ class EndpointKeeper(Caller):
             with trio.move_on_after(JOB_MAX_S):
                 while (await self._job(started.body["id"])).body["state"] == "running":
                     await trio.sleep(JOB_LOOK_S)
+
+    @contextmanager
+    def _long(self) -> Iterator[None]:
+        """What is asked within is begun when it is answered."""
+        self._door = self._doors[1]
+        try:
+            yield
+        finally:
+            self._door = self._doors[0]
 
     async def _look_first(self) -> None:
         """The endpoint that was there before anybody touched it."""
@@ -242,7 +258,8 @@ class EndpointKeeper(Caller):
         if before is None:
             return
         begun, lost = await self._world.mark(), self.ledger.lost
-        deleted = await self.insist("DELETE", ENDPOINT)
+        with self._long():
+            deleted = await self.insist("DELETE", ENDPOINT)
         span = await self._span_since(begun)
         was_done = deleted.status == 404 and self.ledger.lost > lost
         if not was_done and (deleted.status, deleted.body.get("id")) != (200, before.id):
@@ -337,7 +354,8 @@ class EndpointKeeper(Caller):
         shape = self._diary.shape
         kind = self.rng.choice(("replay-missing", "recover"))
         begun = await self._world.mark()
-        started = await self._under_key(f"/v1/webhooks/{kind}", {"since": self._since()})
+        with self._long():
+            started = await self._under_key(f"/v1/webhooks/{kind}", {"since": self._since()})
         span = await self._span_since(begun)
         wanted = 404 if shape is None else 202 if shape.state == "enabled" else 409
         if started.status != wanted:
@@ -363,7 +381,8 @@ class EndpointKeeper(Caller):
         if self._diary.jobs:
             newest = self._diary.jobs[-1]
             begun = await self._world.mark()
-            cancelled = await self.insist("POST", f"/v1/webhooks/jobs/{newest.id}/cancel")
+            with self._long():
+                cancelled = await self.insist("POST", f"/v1/webhooks/jobs/{newest.id}/cancel")
             newest.cancelled = await self._span_since(begun)
             if cancelled.status != 200:
                 self.refuse(cancelled, f"cancel of {newest}")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PAUSE_MAX_S: Final = 20.0
 # As of who looks after the endpoint.
-CUTS: Final = 0.012
+CUTS: Final = 0.004
 KEYS_MAX: Final = 4
 SCOPES: Final = ("merchants:read", "payments:read")
 

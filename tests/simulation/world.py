@@ -17,6 +17,7 @@ from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any, Final
+from unittest.mock import patch
 
 import msgspec
 import structlog
@@ -56,6 +57,7 @@ COMMITS_MAX: Final = 60
 LIFE_MAX_S: Final = 600.0
 HEAR_MAX_S: Final = 60.0
 KEEP_DAYS: Final = 30
+BATCH: Final = 5
 # So many houses are brought back from backups; in the others what people set is changed.
 GO_BACK: Final = 0.4
 # The log's own deeds are no part of a history.
@@ -288,7 +290,7 @@ class World:
             self._plan(life, rng)
         config = replace(self.config_of(number), data_dir=disk.folder)
         try:
-            with under(disk), life.scope:
+            with under(disk), in_small_batches(), life.scope:
                 async with (
                     open_house(config, inline=True, wall=self.wall_ms, entropy=rng.randbytes) as life.house,
                     trio.open_nursery() as life.nursery,
@@ -459,6 +461,16 @@ async def _shop(world: World, calm: trio.Event) -> None:
             shop.start_soon(mover.run, calm)
 
     await world.keep_open(come)
+
+
+@contextmanager
+def in_small_batches() -> Iterator[None]:
+    """Replays and cancellations take many steps here, too, where less is owed than elsewhere."""
+    with (
+        patch("payd.store.webhook_jobs.BATCH_ROWS_MAX", BATCH),
+        patch("payd.store.endpoints.CANCEL_BATCH_MAX", BATCH),
+    ):
+        yield
 
 
 @contextmanager
