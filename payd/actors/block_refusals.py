@@ -5,12 +5,13 @@ Source: DESIGN.md, "10. Live realm".
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 import structlog
 
 from payd.actors.patience import Patience
+from payd.actors.walk import Troubled, by
 from payd.chains.evm.history import remembers
 from payd.chains.rpc import Node, Rpc
 from payd.chains.unread import Unread
@@ -50,7 +51,7 @@ class BlockHistory:
             self._trusted = None
             self._patience.restore()
         elif self._trusted is not node:
-            lack = await self._lack(node, after + 1)
+            lack = await self._lack(node, gives, after + 1)
             if lack is None:
                 self._patience.restore()
             elif not self._patience.is_over():
@@ -63,10 +64,35 @@ class BlockHistory:
             self._trusted = node
         return after
 
-    async def _lack(self, node: Node, number: int) -> Unread | None:
+    async def who_has(self, given: Mapping[Node, Gives], after: int, to: int) -> tuple[Sequence[Node], int]:
+        """Those of several nodes that are to be read together, and the block to go on behind; as `check`.
+
+        One that has the logs is enough: of what another has none of, it denies nothing.
+
+        Raises:
+            Troubled: None has them, or one does not answer.
+        """
+        found: list[Node] = []
+        lacking: Troubled | None = None
+        for node, gives in given.items():
+            try:
+                last = await by(node, self.check(node, gives, after, to))
+            except Troubled as troubled:
+                if not isinstance(troubled.trouble, Unread):
+                    raise
+                lacking = troubled
+                continue
+            if last > after:
+                return [node], last
+            found.append(node)
+        if lacking is not None and not found:
+            raise lacking
+        return found, after
+
+    async def _lack(self, node: Node, gives: Gives, number: int) -> Unread | None:
         """Why a node is not read from a block on: it has pruned it, or refuses it; None where it has it."""
         try:
-            if await remembers(self._rpc, node, number):
+            if await remembers(self._rpc, node, number) and await gives(number):
                 return None
         except Unread as refused:
             return refused

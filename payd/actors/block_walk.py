@@ -97,6 +97,7 @@ class BlockWalk:
         self._second_reader = Reader(rpc, chain, self._known)
         self._forks = Forks(db, clock, rpc, chain, self.reader)
         self._history = BlockHistory(rpc, self._name)
+        self._final_history = BlockHistory(rpc, self._name)
         self.skipped = self.reader.skipped
         self.skipped_again = self._second_reader.skipped
         self.reorgs = 0
@@ -179,8 +180,15 @@ class BlockWalk:
         if to <= before.number:
             return (), False
         watched = await self._watch_list.at(before.time_s)
+        reader, last = self._second_reader, before.number
+        if watched.tokens and watched.destinations:
+            given = {node: partial(reader.gives, node, watched) for node in nodes}
+            nodes, last = await self._final_history.who_has(given, last, final.number)
         first, *others = nodes
-        reader = self._second_reader
+        if last > before.number:
+            block = await by(first, self._header(first, last))
+            await self._db.write(move_cursor, self._name, "final", before, _cursor(block))
+            return (), True
         piece = await by(first, self._range(reader, first, watched, before, to))
         if piece.last.number == final.number and piece.last.hash != final.hash:
             raise Unread(f"the nodes name different final blocks {final.number}")

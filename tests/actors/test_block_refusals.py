@@ -16,6 +16,7 @@ from payd.store.db import Database
 from tests.actors.watching import Watching, open_watching
 from tests.chains.evm.json import THIRD
 from tests.chains.fake_chain import FakeTransaction, token_transfer
+from tests.receiver import Does
 from tests.till import CHAIN, PRICE
 
 # From one look to the next.
@@ -122,6 +123,15 @@ async def test_behind_what_the_only_node_says_that_it_has_pruned_both_readings_g
     assert final.number == watching.chain.head.number - watching.chain.final_depth
 
 
+async def test_a_node_of_a_quiet_chain_that_refuses_what_is_old_is_found_out(watching: Watching) -> None:
+    """No transaction of the next blocks tells whether it has their logs."""
+    watching.chain.mine_empty(4)
+    await sold_and_paid_while_nobody_looked(watching)
+    watching.views[0].refuses = True
+    await look(watching, int(GONE_S // LOOK_S) + 2)
+    assert behind(watching) == 0
+
+
 async def test_nothing_is_passed_that_is_not_final(watching: Watching) -> None:
     await sold_and_paid_while_nobody_looked(watching)
     view = watching.views[0]
@@ -163,3 +173,76 @@ async def test_a_node_that_refuses_now_and_then_has_nothing_passed(
     await look(watching, int(GONE_S // LOOK_S) + 2)
     assert asked
     assert behind(watching) > 2 * GAP_BLOCKS
+
+
+async def paid_and_not_final(watching: Watching, hidden_by: int) -> FakeTransaction:
+    """What paid a payment, and one node hid; every node has pruned it when the chain says what is final."""
+    watching.chain.mine(token_transfer(PRICE, to=THIRD))
+    watching.chain.mine_empty(watching.chain.final_depth - 1)
+    await look(watching, 1)
+    for view in watching.views:
+        view.has_final = False
+    payment = await watching.till.sell("1")
+    paid = watching.pay(payment)
+    watching.views[hidden_by].hides.add(paid.hash)
+    for _ in range(5):
+        watching.chain.mine_empty(GAP_BLOCKS // 2)
+        await look(watching, 1)
+    assert behind(watching) == 0
+    for view in watching.views:
+        view.has_final, view.first_block = True, watching.chain.head.number
+    return paid
+
+
+def read_again(db: Database) -> int:
+    final = db.point(find_cursor, CHAIN, "final")
+    assert final is not None
+    return final.number
+
+
+async def test_nothing_is_read_again_by_nodes_that_have_pruned_it(
+    realm_db: Database, watching: Watching
+) -> None:
+    paid = await paid_and_not_final(watching, hidden_by=0)
+    before = read_again(realm_db)
+    await look(watching, 3)
+    assert read_again(realm_db) == before
+    watching.views[0].first_block, watching.views[0].hides = 0, set()
+    await look(watching, 2)
+    assert read_again(realm_db) > before
+    assert watching.till.kinds(paid.hash) == ["matched"]
+
+
+async def test_one_node_that_has_it_all_is_enough_for_the_second_reading(realm_db: Database) -> None:
+    async with open_watching(realm_db, 2) as watching:
+        paid = await paid_and_not_final(watching, hidden_by=0)
+        before = read_again(realm_db)
+        watching.views[1].first_block = 0
+        await look(watching, 3)
+        assert read_again(realm_db) > before
+        assert watching.till.kinds(paid.hash) == ["matched"]
+
+
+async def test_nothing_is_read_again_by_one_that_has_it_while_the_other_is_down(realm_db: Database) -> None:
+    async with open_watching(realm_db, 2) as watching:
+        await paid_and_not_final(watching, hidden_by=0)
+        before = read_again(realm_db)
+        for view in watching.views:
+            view.first_block = 0
+        watching.nodes[1].does = Does(status=500)
+        await look(watching, 3)
+        assert read_again(realm_db) == before
+
+
+async def test_the_second_reading_goes_on_behind_what_is_refused_for_long(
+    realm_db: Database, watching: Watching
+) -> None:
+    await paid_and_not_final(watching, hidden_by=0)
+    before = read_again(realm_db)
+    watching.views[0].refuses, watching.views[0].first_block = True, watching.chain.head.number - GAP_BLOCKS
+    with capture_logs() as logs:
+        await look(watching, int(GONE_S // LOOK_S) + 1)
+        assert read_again(realm_db) == before
+        await look(watching, 2)
+    assert read_again(realm_db) == watching.chain.head.number - watching.chain.final_depth
+    assert [one["event"] for one in logs if one["log_level"] == "critical"] == ["chain.history_gone"]

@@ -125,8 +125,8 @@ async def test_a_long_time_away_is_read_in_ranges(watching: Watching) -> None:
     await watching.watcher.run_once()
     assert [watching.till.kinds(one.hash) for one in (paid, newest)] == [["matched"], ["surplus"]]
     assert watching.watcher.stats().blocks_behind == 0
-    # A log of long ago, three ranges with their last blocks, eight single ones; three ranges that are final.
-    assert watching.rpc.calls["eth_getLogs"] - before == 1 + 3 * 2 + 8 + 3
+    # Two of long ago, three ranges with their last blocks, eight single ones; one and three ranges again.
+    assert watching.rpc.calls["eth_getLogs"] - before == 2 + 3 * 2 + 8 + 1 + 3
 
 
 async def test_a_range_that_is_too_wide_for_a_node_is_halved(watching: Watching) -> None:
