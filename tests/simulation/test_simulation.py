@@ -36,8 +36,8 @@ from tests.simulation.world import simulate
 ROOT: Final = Path(__file__).parents[2]
 SEEDS: Final = range(16, 24) if IS_SHORT else range(24)
 # Each takes as long as four of the others.
-LIVE_SEEDS: Final = range(4, 7) if IS_SHORT else range(8)
-SOLANA_SEEDS: Final = range(3, 6) if IS_SHORT else range(8)
+LIVE_SEEDS: Final = range(23, 27) if IS_SHORT else range(20, 28)
+SOLANA_SEEDS: Final = range(28, 34) if IS_SHORT else range(26, 34)
 # In which much is done.
 BUSY_SEED: Final = 20
 DONE_TO_ENDPOINT: Final = (
