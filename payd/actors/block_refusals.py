@@ -37,7 +37,7 @@ class BlockHistory:
         self._rpc = rpc
         self._chain = chain
         self._patience = Patience()
-        self._trusted: Node | None = None  # in this gap
+        self._trusted: set[Node] = set()  # in this gap
 
     async def check(self, node: Node, gives: Gives, after: int, to: int) -> int:
         """The block to go on behind: the one before, where a node has the logs from there to another, or
@@ -48,9 +48,9 @@ class BlockHistory:
             BadAnswer, NodesDown: Its answer is none.
         """
         if to - after <= GAP_BLOCKS:
-            self._trusted = None
+            self._trusted.clear()
             self._patience.restore()
-        elif self._trusted is not node:
+        elif node not in self._trusted:
             lack = await self._lack(node, gives, after + 1)
             if lack is None:
                 self._patience.restore()
@@ -61,7 +61,7 @@ class BlockHistory:
                 log.critical("chain.history_gone", chain=self._chain, after=after, read=last, node=node.name)
                 if last > after:
                     return last
-            self._trusted = node
+            self._trusted.add(node)
         return after
 
     async def who_has(self, given: Mapping[Node, Gives], after: int, to: int) -> tuple[Sequence[Node], int]:

@@ -186,7 +186,7 @@ class BlockWalk:
             nodes, last = await self._final_history.who_has(given, last, final.number)
         first, *others = nodes
         if last > before.number:
-            block = await by(first, self._header(first, last))
+            block = await by(first, self._header(first, min(last, to)))
             await self._db.write(move_cursor, self._name, "final", before, _cursor(block))
             return (), True
         piece = await by(first, self._range(reader, first, watched, before, to))

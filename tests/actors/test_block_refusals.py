@@ -7,6 +7,7 @@ import trio
 from structlog.testing import capture_logs
 
 from payd.actors.block_refusals import GAP_BLOCKS
+from payd.actors.block_walk import RANGE_MAX
 from payd.actors.walk import GONE_S
 from payd.chains.evm.proof import Watched
 from payd.chains.evm.reading import Reader
@@ -221,6 +222,24 @@ async def test_one_node_that_has_it_all_is_enough_for_the_second_reading(realm_d
         await look(watching, 3)
         assert read_again(realm_db) > before
         assert watching.till.kinds(paid.hash) == ["matched"]
+
+
+async def test_operators_are_told_once_of_each_node_by_which_the_second_reading_goes_on(
+    realm_db: Database,
+) -> None:
+    async with open_watching(realm_db, 2) as watching:
+        await paid_and_not_final(watching, hidden_by=0)
+        for view in watching.views:
+            view.has_final, view.first_block = False, 0
+        for _ in range(RANGE_MAX):
+            watching.chain.mine(token_transfer(PRICE, to=THIRD))
+        await look(watching, 1)
+        for view in watching.views:
+            view.has_final, view.first_block = True, watching.chain.head.number
+        with capture_logs() as logs:
+            await look(watching, int(GONE_S // LOOK_S) + 4)
+    critical = [one["node"] for one in logs if one["log_level"] == "critical"]
+    assert sorted(critical) == sorted(node.name for node in watching.rpc.nodes)
 
 
 async def test_nothing_is_read_again_by_one_that_has_it_while_the_other_is_down(realm_db: Database) -> None:
