@@ -116,13 +116,14 @@ _VERDICTS: Final[tuple[tuple[Verdict, tuple[str, ...]], ...]] = (
         (
             "already known",
             "already imported",
+            "alreadyimported",
             "known transaction",
             "already_exists",
             "alreadyknown",
             "existing tx with same hash",
         ),
     ),
-    ("nonce_low", ("nonce too low", "nonce is too low", "oldnonce")),
+    ("nonce_low", ("nonce too low", "nonce is too low", "oldnonce", "invalidtransaction::stale")),
     (
         "nonce_high",
         (
@@ -135,6 +136,7 @@ _VERDICTS: Final[tuple[tuple[Verdict, tuple[str, ...]], ...]] = (
             "tx-nonce-too-high",
             "noncetoofar",
             "noncegap",
+            "invalidtransaction::future",
         ),
     ),
     # Before "underpriced": of a transaction that replaces nothing, some say the fee is too low for the block.
@@ -153,7 +155,10 @@ _VERDICTS: Final[tuple[tuple[Verdict, tuple[str, ...]], ...]] = (
             "feetoolow",
         ),
     ),
-    ("underpriced", ("underpriced", "replacementnotallowed", "could not replace existing tx")),
+    (
+        "underpriced",
+        ("underpriced", "replacementnotallowed", "could not replace existing tx", "toolowpriority"),
+    ),
     (
         "no_funds",
         (
@@ -164,6 +169,7 @@ _VERDICTS: Final[tuple[tuple[Verdict, tuple[str, ...]], ...]] = (
             "enough balance",
             "would cause overdraft",
             "upfront cost exceeds",
+            "invalidtransaction::payment",
         ),
     ),
 )

@@ -130,6 +130,21 @@ def test_what_a_contract_says_is_an_answer_whatever_it_says() -> None:
         ("insufficient balance for transfer", "no_funds"),
         ("not enough funds for gas", "no_funds"),
         ("transaction would cause overdraft", "no_funds"),
+        ("submit transaction to pool failed: Pool(AlreadyImported(Any { .. }))", "known"),
+        ("submit transaction to pool failed: Pool(TooLowPriority { old: 2, new: 1 })", "underpriced"),
+        (
+            "submit transaction to pool failed: Pool(InvalidTransaction(InvalidTransaction::Stale))",
+            "nonce_low",
+        ),
+        (
+            "submit transaction to pool failed: Pool(InvalidTransaction(InvalidTransaction::Future))",
+            "nonce_high",
+        ),
+        (
+            "submit transaction to pool failed: Pool(InvalidTransaction(InvalidTransaction::Payment))",
+            "no_funds",
+        ),
+        ("submit transaction to pool failed: Pool(TemporarilyBanned)", "down"),
         ("intrinsic gas too low", "other"),
         ("exceeds block gas limit", "other"),
         ("failed to forward tx to sequencer, please try again. Error: 'nonce too low'", "nonce_low"),
