@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from email.utils import formatdate
+from functools import lru_cache
 
 import trio
 
@@ -19,6 +21,19 @@ RECHECK_S = 30.0
 def system_wall_ms() -> int:
     """Unix milliseconds by the machine's clock."""
     return time.time_ns() // 1_000_000
+
+
+def http_date() -> str:
+    """The machine's clock as an answer's `Date` has it: `Sun, 06 Nov 1994 08:49:37 GMT`.
+
+    Source: RFC 9110, section 6.6.1.
+    """
+    return _date_of(system_wall_ms() // 1000)
+
+
+@lru_cache(maxsize=1)
+def _date_of(unix_s: int) -> str:
+    return formatdate(unix_s, usegmt=True)
 
 
 def monotonic_s() -> float:

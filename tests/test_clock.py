@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from payd.clock import RECHECK_S, Clock, monotonic_s, system_wall_ms
+from payd.clock import RECHECK_S, Clock, http_date, monotonic_s, system_wall_ms
 from tests.virtual_wall import VirtualWall
 
 HOUR_MS = 3_600_000
@@ -91,3 +91,14 @@ def test_the_systems_clocks_are_in_the_units_of_their_names() -> None:
     assert 1_700_000_000_000 < system_wall_ms() < 5_000_000_000_000
     earlier_s = monotonic_s()
     assert 0 <= monotonic_s() - earlier_s < 60
+
+
+def test_http_has_the_walls_date_in_whole_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    walls = {
+        784_111_777_999: "Sun, 06 Nov 1994 08:49:37 GMT",  # RFC 9110, section 5.6.7
+        784_111_778_000: "Sun, 06 Nov 1994 08:49:38 GMT",
+        951_868_799_000: "Tue, 29 Feb 2000 23:59:59 GMT",
+    }
+    for wall_ms, date in walls.items():
+        monkeypatch.setattr("payd.clock.system_wall_ms", lambda wall_ms=wall_ms: wall_ms)
+        assert http_date() == date

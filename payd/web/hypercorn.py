@@ -14,6 +14,7 @@ import structlog
 from hypercorn.config import Config
 from hypercorn.protocol.h11 import H11Protocol
 
+from payd.clock import http_date
 from payd.core.errors import InvalidParams
 from payd.web.call import JSON_TYPE, Answering, Request
 from payd.web.seldom import Seldom
@@ -21,13 +22,19 @@ from payd.web.sockets import VERSION, is_feed
 from payd.web.wire import HEAD_BYTES_MAX
 
 
+class Dated(Config):
+    """Settings by which each answer has the date that the lane's have, and nothing about the server."""
+
+    def response_headers(self, protocol: str) -> list[tuple[bytes, bytes]]:
+        """What hypercorn adds to an answer."""
+        return [(b"date", http_date().encode())]
+
+
 def hypercorn_config() -> Config:
     """Hypercorn as it runs behind the front."""
-    config = Config()
+    config = Dated()
     config.keep_alive_max_requests = 10**6  # its default ends a good client's connection every 1000 requests
     config.h11_max_incomplete_size = HEAD_BYTES_MAX
-    config.include_server_header = False
-    config.include_date_header = False
     config.logger_class = HypercornLog  # type: ignore[assignment]
     return config
 
@@ -73,6 +80,7 @@ class Http1(H11Protocol):
             ("content-type", JSON_TYPE),
             ("content-length", str(len(found.body))),
             ("connection", "close"),
+            ("date", http_date()),
         ]
         await self._send_h11_event(h11.Response(status_code=status_code, headers=headers))
         await self._send_h11_event(h11.Data(data=found.body))

@@ -18,6 +18,7 @@ import structlog
 import trio
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
+from payd.clock import http_date
 from payd.web.asgi import BODY_S, BROKEN, CLOSES, METHODS, PATHS, is_short, late_body, whole_headers
 from payd.web.call import Answer, Answering, Request, Seen, parse_query
 from payd.web.client import TrustedProxies, client_ip
@@ -342,5 +343,5 @@ def encode(answer: Answer, *, closes: bool) -> tuple[bytes, bool]:
     """An answer in HTTP/1.1, to the byte as hypercorn writes it, and whether the connection ends after it."""
     headers = whole_headers(answer, closes=closes)
     lines = "".join([f"{name}: {value}\r\n" for name, value in headers])
-    head = f"HTTP/1.1 {answer.status} \r\n{lines}\r\n".encode("latin-1")
+    head = f"HTTP/1.1 {answer.status} \r\n{lines}date: {http_date()}\r\n\r\n".encode("latin-1")
     return head + answer.body, CLOSES in headers

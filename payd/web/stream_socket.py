@@ -19,6 +19,7 @@ from wsproto.events import CloseConnection, Ping, Pong
 from wsproto.utilities import generate_accept_token
 
 from payd.actors.feed import Update, text_frame
+from payd.clock import http_date
 from payd.web.call import Answer
 from payd.web.wire import linger, receive_now, write_now
 
@@ -274,7 +275,7 @@ def encode_answer(answer: Answer) -> bytes:
     headers = {name.lower(): value for name, value in answer.headers}
     if answer.body:
         headers.setdefault("content-type", "application/json")
-    headers |= {"content-length": str(len(answer.body)), "connection": "close"}
+    headers |= {"content-length": str(len(answer.body)), "connection": "close", "date": http_date()}
     head += [f"{name}: {value}" for name, value in headers.items()]
     return "\r\n".join([*head, "", ""]).encode("latin-1") + answer.body
 

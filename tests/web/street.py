@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import h11
 import trio
@@ -27,6 +28,9 @@ from payd.web.sockets import AccountSource, Sockets
 
 # How long a body the lane takes; -1, and it takes nothing.
 LANE_BODY_MAX = 1000
+# Time stands still here, so that answers can be compared to the byte.
+WALL_MS = 784_111_777_999
+DATE = "Sun, 06 Nov 1994 08:49:37 GMT"  # RFC 9110, section 5.6.7
 KEY = "dGhlIHNhbXBsZSBub25jZQ=="
 ACCEPTED = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="  # RFC 6455, section 1.3
 UPGRADE = (
@@ -203,20 +207,21 @@ class Street:
 async def open_street(**options: Any) -> AsyncIterator[Street]:
     """A street whose front serves until the block ends."""
     street = Street(**options)
-    async with trio.open_nursery() as nursery:
 
-        async def serve(task_status: trio.TaskStatus[None]) -> None:
-            with street.serving:
-                await street.front.serve([street.door], street.stop, task_status=task_status)  # type: ignore[list-item]
-            street.returned.set()
+    async def serve(task_status: trio.TaskStatus[None]) -> None:
+        with street.serving:
+            await street.front.serve([street.door], street.stop, task_status=task_status)  # type: ignore[list-item]
+        street.returned.set()
 
-        await nursery.start(serve)
-        try:
-            yield street
-        finally:
-            nursery.cancel_scope.cancel()
-            for stream in street.streams:
-                stream.socket.close()
+    with patch("payd.clock.system_wall_ms", lambda: WALL_MS):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(serve)
+            try:
+                yield street
+            finally:
+                nursery.cancel_scope.cancel()
+                for stream in street.streams:
+                    stream.socket.close()
 
 
 @asynccontextmanager
@@ -288,6 +293,7 @@ class Client:
                 assert found is not None
                 self._buffer = parser.trailing_data[0]
                 headers = {name.decode(): value.decode() for name, value in found.headers}
+                assert headers.get("date") == DATE, "RFC 9110, section 6.6.1: an answer has its date"
                 return Received(found.status_code, headers, body)
             elif isinstance(event, h11.ConnectionClosed):
                 raise EOFError

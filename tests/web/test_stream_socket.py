@@ -299,6 +299,7 @@ def test_a_plain_answer_ends_its_connection() -> None:
     assert b"content-length: 2" in head
     assert b"connection: close" in head
     assert b"keep-alive" not in head
+    assert b"\r\ndate: " in head
     assert body == b"{}"
 
 
