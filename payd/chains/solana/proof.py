@@ -3,7 +3,8 @@
 What counts is what a wallet has more of afterwards, summed over its token accounts, and not what instructions
 say. A binding is a reference key among the accounts together with its memo at the top of the transaction.
 Both are the word of who sent it, who can name more than one; yet no transfer has more than one binding, and
-no binding more than one transfer.
+no binding more than one transfer. What was minted for a wallet has no payer, and takes none: a bridge mints
+for whoever brings it its message, and with whatever beside it.
 
 Source: DESIGN.md, "10. Live realm".
 """
@@ -69,13 +70,14 @@ class Paid(msgspec.Struct, frozen=True):
 
 
 class _Moved(msgspec.Struct, frozen=True):
-    """Paid, before it is bound: `places` are all accounts that received."""
+    """Paid, before it is bound: `places` are all accounts that received; `is_minted`: nobody gave it."""
 
     asset: str
     sender: Pubkey
     recipient: Pubkey
     value: int
     places: tuple[int, ...]
+    is_minted: bool = False
 
 
 def candidate_bindings(landed: Landed) -> tuple[bytes, ...]:
@@ -113,11 +115,34 @@ def _tokens(landed: Landed, watched: Watched) -> list[_Moved]:
     found = []
     for mint, asset in watched.mints.items():
         changes, places = _changes(landed, mint)
+        is_more = _total(landed.post_tokens, mint) > _total(landed.pre_tokens, mint)
         for owner, value in changes.items():
             if owner in watched.owners and value > 0:
-                sender = _sender(changes, landed)
-                found.append(_Moved(asset, sender, owner, value, tuple(sorted(places[owner]))))
+                sender, own = _sender(changes, landed), tuple(sorted(places[owner]))
+                is_minted = is_more and _given(landed, own) < value
+                found.append(_Moved(asset, sender, owner, value, own, is_minted))
     return sorted(found, key=lambda one: one.places)
+
+
+def _total(balances: Iterable[TokenBalance], mint: Pubkey) -> int:
+    return sum(one.amount for one in balances if one.mint == mint)
+
+
+def _given(landed: Landed, places: Collection[int]) -> int:
+    """What transfers at the top of the transaction bring to token accounts.
+
+    So somebody may have what he then pays with minted, or wrapped, on the way.
+    """
+    given = 0
+    for instruction in landed.message.instructions:
+        if landed.keys[instruction.program_id_index] not in TOKEN_PROGRAMS:
+            continue
+        data, accounts = bytes(instruction.data), tuple(instruction.accounts)
+        # Right before who signs stands where it goes; what else is named behind gets nothing.
+        at = _TOKEN_TRANSFERS.get(data[:1], len(accounts))
+        if at < len(accounts) and accounts[at] in places:
+            given += int.from_bytes(data[1:9], "little")
+    return given
 
 
 def _changes(landed: Landed, mint: Pubkey) -> tuple[dict[Pubkey, int], dict[Pubkey, list[int]]]:
@@ -173,8 +198,9 @@ def _bindings(landed: Landed, moved: list[_Moved], known: Known) -> dict[int, by
             if binding in found.values():
                 continue
             for place, one in enumerate(moved):
+                is_free = place not in found and not one.is_minted
                 is_tied = bool(named[binding] & set(one.places))
-                if place not in found and (binding, one.asset) in handed_out and is_tied >= is_sure:
+                if is_free and (binding, one.asset) in handed_out and is_tied >= is_sure:
                     found[place] = binding
                     break
     return found

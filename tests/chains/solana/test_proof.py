@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from solders.account import Account
 from solders.hash import Hash
-from solders.instruction import AccountMeta, Instruction
+from solders.instruction import AccountMeta, CompiledInstruction, Instruction
 from solders.keypair import Keypair
 from solders.message import Message
 from solders.pubkey import Pubkey
@@ -93,6 +93,16 @@ def move(
         *(AccountMeta(Pubkey(one), is_signer=False, is_writable=False) for one in references),
     ]
     return Instruction(TOKEN, b"\x0c" + amount.to_bytes(8, "little") + b"\x06", accounts)
+
+
+def mint(amount: int, to: Pubkey) -> Instruction:
+    """What a bridge does at whoever's word: its own program calls the token's for it."""
+    accounts = [
+        AccountMeta(USDC, is_signer=False, is_writable=True),
+        AccountMeta(to, is_signer=False, is_writable=True),
+        AccountMeta(STRANGER.pubkey(), is_signer=True, is_writable=False),
+    ]
+    return Instruction(TOKEN, b"\x07" + amount.to_bytes(8, "little"), accounts)
 
 
 def memo(reference: bytes, program: Pubkey = MEMO) -> Instruction:
@@ -343,18 +353,59 @@ def test_of_two_who_pay_in_one_transaction_each_is_the_sender_of_their_own(world
 
 
 def test_what_was_minted_was_sent_by_who_signed_first(world: World) -> None:
-    accounts = [
-        AccountMeta(USDC, is_signer=False, is_writable=True),
-        AccountMeta(place_of(MERCHANT), is_signer=False, is_writable=True),
-        AccountMeta(STRANGER.pubkey(), is_signer=True, is_writable=False),
-    ]
-    landed = sent(
-        world, [Instruction(TOKEN, b"\x07" + PRICE.to_bytes(8, "little"), accounts)], BUYER, STRANGER
-    )
+    landed = sent(world, [mint(PRICE, place_of(MERCHANT))], BUYER, STRANGER)
     assert landed.err is None
     assert [(one.sender, one.value) for one in paid_by(CHAIN, landed, WATCHED, [])] == [
         (account(BUYER), PRICE)
     ]
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        [],
+        [move(1, place_of(OPERATOR))],
+        [move(1, place_of(MERCHANT))],
+        # It names the shop's account, and brings nothing there.
+        [move(PRICE, place_of(OPERATOR), bytes(place_of(MERCHANT)))],
+    ],
+)
+def test_whoever_brings_a_bridge_its_message_cannot_claim_what_it_mints_for_a_shop(
+    world: World, beside: list[Instruction]
+) -> None:
+    named = transfer(TransferParams(from_pubkey=BUYER.pubkey(), to_pubkey=STRANGER.pubkey(), lamports=1))
+    reference = AccountMeta(Pubkey(ONE), is_signer=False, is_writable=False)
+    named = Instruction(named.program_id, named.data, [*named.accounts, reference])
+    landed = sent(world, [memo(ONE), named, mint(PRICE, place_of(MERCHANT)), *beside], BUYER, STRANGER)
+    assert landed.err is None
+    assert [one.binding for one in paid_by(CHAIN, landed, WATCHED, [(ONE, DOLLARS)])] == [None]
+
+
+def test_a_transfer_that_a_node_tells_of_without_accounts_brings_nothing(world: World) -> None:
+    landed = sent(world, [memo(ONE), mint(PRICE, place_of(MERCHANT))], BUYER, STRANGER)
+    message = landed.message
+    assert isinstance(message, Message)
+    cut = [
+        CompiledInstruction(one.program_id_index, b"\x0c", b"") if bytes(one.data)[:1] == b"\x07" else one
+        for one in message.instructions
+    ]
+    header = message.header
+    odd = Message.new_with_compiled_instructions(
+        header.num_required_signatures,
+        header.num_readonly_signed_accounts,
+        header.num_readonly_unsigned_accounts,
+        message.account_keys,
+        message.recent_blockhash,
+        cut,
+    )
+    [found] = paid_by(CHAIN, msgspec.structs.replace(landed, message=odd), WATCHED, [])
+    assert (found.value, found.binding) == (PRICE, None)
+
+
+def test_what_the_buyer_had_minted_and_then_paid_with_is_bound(world: World) -> None:
+    parts = [mint(PRICE, place_of(BUYER)), memo(ONE), move(PRICE, place_of(MERCHANT), ONE)]
+    landed = sent(world, parts, BUYER, STRANGER)
+    assert [one.binding for one in paid_by(CHAIN, landed, WATCHED, [(ONE, DOLLARS)])] == [ONE]
 
 
 def test_a_coin_and_a_token_in_one_transaction_are_two_payments(world: World) -> None:
