@@ -29,7 +29,7 @@ from payd.core.submission import Submission
 from payd.store.db import Tx
 from payd.store.options import insert_hints, keep_hints, quotes_of, told_before
 from payd.store.relays import insert_job
-from payd.store.sightings import hold_to_commitment
+from payd.store.sightings import hold_to_commitment, pay_by_told
 from payd.store.submissions import insert_submission
 from payd.store.transfers import transfers_of_payment
 
@@ -213,7 +213,8 @@ async def _commit(
             def owed(tx: Tx) -> None:
                 hints(tx)
                 if job is None:
-                    return  # told of, and not landed yet: whatever pays first will do
+                    pay_by_told(tx, actor.key)
+                    return  # whatever pays first will do
                 if isinstance(job, Submission):
                     insert_submission(tx, actor.key, job, now_ms)
                 else:

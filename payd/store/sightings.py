@@ -282,6 +282,16 @@ def hold_to_commitment(tx: Tx, payment_id: str) -> None:
         _match_another(tx, payment)
 
 
+def pay_by_told(tx: Tx, payment_id: str) -> None:
+    """A wallet told of what it sent, in the step that stores so: that pays, also if it was found before.
+
+    Then it may have come too late for a quote that had ended, and the same is asked for again.
+    """
+    payment = find_payment(tx, payment_id)
+    assert payment is not None
+    _match_another(tx, payment)
+
+
 def pay_in_stead(tx: Tx, payment_id: str, since_ms: int = -1) -> bool:
     """What a wallet signed can not come, or need not: whether another transfer pays from now on in its stead.
 
@@ -412,7 +422,7 @@ def _paid_by_another(tx: Tx, payment: Payment, shown: Seen | Sighting) -> bool:
 
 def _match_another(tx: Tx, payment: Payment, held: bool | None = None, since_ms: int = -1) -> bool:
     """Have the first transfer that is good enough pay for the payment, if there is one."""
-    where = "payment_id = ? AND kind = 'surplus' AND block_hash IS NOT NULL AND seen_at_ms > ? ORDER BY seq"
+    where = "payment_id = ? AND kind <> 'matched' AND block_hash IS NOT NULL AND seen_at_ms > ? ORDER BY seq"
     for sighting in _sightings(tx, where, payment.id, since_ms):
         if _judge(tx, payment, sighting, None, held).kind == "matched":
             _await(tx, sighting, "matched", "depth", sighting.block_number)

@@ -243,6 +243,19 @@ async def test_a_transfer_in_time_counts_though_its_confirm_never_came(street: S
         ]
 
 
+async def test_what_came_too_late_for_its_price_pays_once_it_is_told_for_a_newer_one(street: Street) -> None:
+    payment_id, option = await offered(street, ETH)
+    await street.later(300)
+    [tx_id] = await street.execute(option)
+    [(kind, value)] = await transfers(street, payment_id)
+    assert (kind, value) == ("late", option["amount"]["value"])
+    # As a page does that is loaded again, and still has what the wallet handed out.
+    told = await street.confirm(payment_id, await street.option(payment_id, ETH), tx_id)
+
+    assert (told.status_code, told.json()["status"]) == (200, "processing")
+    await street.until(payment_id, "settled")
+
+
 async def test_a_hash_that_nobody_knows_leaves_the_payment_open(street: Street) -> None:
     payment_id, option = await offered(street)
     told = await street.confirm(payment_id, option, "0x" + "ab" * 32)

@@ -8,7 +8,7 @@ import pytest
 
 from payd.core.payment import WindowClosed
 from payd.store.chain_cursors import Cursor, move_cursor
-from payd.store.sightings import matched_of, pay_in_stead, record, rewind, take_back
+from payd.store.sightings import matched_of, pay_by_told, pay_in_stead, record, rewind, take_back
 from payd.store.transfers import transfers_of_payment
 from tests.chains.evm.json import OTHER_SHOP
 from tests.store.shown import due, seen, show
@@ -109,3 +109,31 @@ async def test_what_paid_in_a_block_that_is_gone_and_pays_another_destination_in
     await show(till, seen(payment, recipient=account(OTHER_SHOP), block_hash="0xb100"))
 
     assert till.db.point(matched_of, payment) == []
+
+
+async def test_what_a_wallet_tells_of_pays_though_it_came_too_late_for_an_older_quote(till: Till) -> None:
+    payment = await till.sell(valid_ms=90_000)
+    await till.db.write(move_cursor, CHAIN, "head", None, Cursor(120, "0xa120", START_S))
+    late = START_S + 300
+    await show(
+        till,
+        seen(payment, block_time_s=late),
+        seen(payment, tx_id="0x02", value=PRICE - 1, block_time_s=late),
+    )
+    assert [till.kinds("0x01"), till.kinds("0x02")] == [["late"], ["late"]]
+    await till.commit(payment)
+
+    await till.db.write(pay_by_told, payment)
+
+    assert [till.kinds("0x01"), till.kinds("0x02")] == [["matched"], ["late"]]
+    assert due(till) == [payment]
+
+
+async def test_what_pays_already_is_not_paid_again_by_what_a_wallet_tells_of(till: Till) -> None:
+    payment = await till.sell()
+    await show(till, seen(payment), seen(payment, tx_id="0x02"))
+    await till.commit(payment)
+
+    await till.db.write(pay_by_told, payment)
+
+    assert [till.kinds("0x01"), till.kinds("0x02")] == [["matched"], ["surplus"]]
