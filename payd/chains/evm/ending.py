@@ -8,7 +8,8 @@ A transaction that a wallet told of may leave no such proof: whoever sent it for
 again under another nonce, and a buyer may never use the nonce of one that every node forgot. Nobody can wait
 for it for ever, and it has not failed. Such a payment expires `GIVEN_UP_S` after its window, by the time of
 final blocks, when no node that answers knows the transaction. What was paid in time was read long before, and
-money that comes yet is recorded as late.
+money that comes yet is recorded as late. So does one whose transaction is final, and brought something that
+does not pay: less than was asked for, or a sum that other payments claim as well.
 
 Source: DESIGN.md, "10. Live realm".
 """
@@ -81,7 +82,7 @@ class Endings:
         self._step = LOGS_STEP
 
     async def end_of(
-        self, payment: Payment, track: Track, job: Job | None, read: Cursor | None
+        self, payment: Payment, track: Track, job: Job | None, read: Cursor | None, is_recorded: bool = False
     ) -> End | None:
         """How a payment ends of whose transfer the chain showed nothing; None while it may still come.
 
@@ -90,6 +91,7 @@ class Endings:
             track: Its notes.
             job: What the relayer owes it.
             read: Up to where the watcher has read final blocks. No transfer that pays is in them.
+            is_recorded: Whether the watcher has stored what the told transaction brought, as what it is.
 
         Raises:
             ChainUnavailable: Too few nodes answer.
@@ -100,7 +102,7 @@ class Endings:
         if read is None:
             return None
         if track.told is not None:
-            return await self._end_of_told(payment, track, track.told, read)
+            return await self._end_of_told(payment, track, track.told, read, is_recorded)
         if track.valid_until_s is None:
             return None
         is_out = job is not None and job.state in ("queued", "sent")
@@ -159,7 +161,9 @@ class Endings:
                 return False
         return False
 
-    async def _end_of_told(self, payment: Payment, track: Track, told: Told, read: Cursor) -> End | None:
+    async def _end_of_told(
+        self, payment: Payment, track: Track, told: Told, read: Cursor, is_recorded: bool
+    ) -> End | None:
         """Whether the transaction that the buyer sent has come to nothing."""
         calls = self._told_calls(told, read)
         if told.nonce is not None:
@@ -175,10 +179,11 @@ class Endings:
             words = None  # who has pruned what landed says the same
         if words is not None:
             return PaymentFailed(words, DECLINED if words == REPLACED else BROADCAST_FAILED)
-        return WindowClosed() if await self._is_given_up(payment, told, read) else None
+        return WindowClosed() if await self._is_given_up(payment, told, read, is_recorded) else None
 
-    async def _is_given_up(self, payment: Payment, told: Told, read: Cursor) -> bool:
-        """Whether it is long ago that a transaction was of use, and all nodes have forgotten it.
+    async def _is_given_up(self, payment: Payment, told: Told, read: Cursor, is_recorded: bool) -> bool:
+        """Whether it is long ago that a transaction was of use, and all nodes have forgotten it, or show it
+        where the watcher found that it does not pay.
 
         One that only lags says too whether it waits for a block: none is left out.
         """
@@ -188,7 +193,10 @@ class Endings:
             return False
         asked = await self._evidence.ask(self._told_calls(told, read), everyone=True)
         answers = [results for _, results in asked]
-        if any(results[2:] != [None, None] for results in answers):
+        if not all(
+            results[2:] == [None, None] or (is_recorded and _is_mined_in(read, results[2]))
+            for results in answers
+        ):
             return False
         return sum(self._is_final(read, results) for results in answers) >= self._evidence.witnesses
 
@@ -242,6 +250,15 @@ class Endings:
             return same and has_depth(read.number, self._terms.final, results[0])
         except BadAnswer:
             return False
+
+
+def _is_mined_in(read: Cursor, result: object) -> bool:
+    """Whether a node shows a receipt in the blocks that were read."""
+    try:
+        receipt = decode_receipt(result)
+    except BadAnswer:
+        return False
+    return receipt is not None and receipt.block_number <= read.number
 
 
 def _authorizer(payment: Payment) -> str:

@@ -54,7 +54,7 @@ from payd.store.chain_cursors import Cursor, find_cursor
 from payd.store.db import Database
 from payd.store.options import quotes_in
 from payd.store.relays import find_job
-from payd.store.sightings import Sighting, matched_of
+from payd.store.sightings import Sighting, matched_of, sightings_in
 from payd.store.transfers import Follow
 
 log = structlog.get_logger("payd.chains")
@@ -212,8 +212,10 @@ class Looks:
 
     async def _end(self, payment: Payment, final: Cursor | None) -> Found | None:
         """A payment without a transfer: whether none can come any more."""
-        job = self._db.point(find_job, payment.id)
-        end = await self._endings.end_of(payment, read_track(payment), job, final)
+        track, job = read_track(payment), self._db.point(find_job, payment.id)
+        seen = [] if track.told is None else self._db.point(sightings_in, self._name, track.told.tx_hash)
+        is_recorded = any(one.block_hash is not None for one in seen)
+        end = await self._endings.end_of(payment, track, job, final, is_recorded)
         return None if end is None else Found(end)
 
     async def _settle(self, payment: Payment, row: Sighting) -> Found | None:
