@@ -118,7 +118,7 @@ class Evidence(Witnesses):
         sent_by = str(AccountId(self._chain, transaction.sender))
         watched = watched_for(track.asset, track.recipient)
         known = {(binding, track.asset) for binding in track.bindings}
-        for one in paid_by(self._chain, transaction, receipt, watched, known):
+        for one in paid_by(self._chain, transaction, receipt, watched, known, sighting.log_index):
             same = (one.asset, one.recipient, str(one.value)) == (track.asset, track.recipient, track.value)
             is_bound = one.binding in track.bindings or sighting.assigned
             is_by = payer is None or is_account(payer, one.sender) or is_account(payer, sent_by)

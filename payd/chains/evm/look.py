@@ -259,7 +259,7 @@ class Looks:
             if transaction is None or receipt is None:
                 return None
             watched = watched_for(row.asset, row.recipient)
-            paid = paid_by(self._terms.chain, transaction, receipt, watched, known)
+            paid = paid_by(self._terms.chain, transaction, receipt, watched, known, row.log_index)
         except BadAnswer as bad:
             log.debug("chain.bad_answer", chain=self._name, why=str(bad))
             return None

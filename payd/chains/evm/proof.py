@@ -92,17 +92,31 @@ def candidate_bindings(
 
 
 def paid_by(
-    chain: ChainId, transaction: Transaction, receipt: Receipt, watched: Watched, known: Known
+    chain: ChainId,
+    transaction: Transaction,
+    receipt: Receipt,
+    watched: Watched,
+    known: Known,
+    at: int | None = None,
 ) -> tuple[BoundTransfer, ...]:
     """Every transfer of a watched asset to a watched destination: the coin, then tokens as in the receipt.
 
     No binding is on two of them, and each is known for the asset of its transfer.
 
+    Args:
+        chain: Canonical.
+        transaction: What was sent.
+        receipt: What it did.
+        watched: What is looked for.
+        known: The bindings that count.
+        at: The place where a tag was found when all counted: of transfers of one sum, those of other
+            payments may come first.
+
     Raises:
         BadAnswer: The receipt is of another transaction.
     """
     moved = _moved(chain, transaction, receipt, watched)
-    bindings = _bindings(transaction, moved, _authorized(receipt), known)
+    bindings = _bindings(transaction, moved, _authorized(receipt), known, at)
     return tuple(
         BoundTransfer(
             chain=str(chain),
@@ -202,7 +216,11 @@ class _Bindings:
 
 
 def _bindings(
-    transaction: Transaction, moved: list[_Moved], authorized: dict[int, bytes | None], known: Known
+    transaction: Transaction,
+    moved: list[_Moved],
+    authorized: dict[int, bytes | None],
+    known: Known,
+    at: int | None,
 ) -> dict[int, bytes]:
     """Bindings by the places of their transfers: the surest are given away first."""
     bindings = _Bindings(known)
@@ -217,7 +235,7 @@ def _bindings(
         elif one.sender != ZERO_ADDRESS:
             untied[one.recipient, one.value].append(one)
     for call, tags in tagged_calls(transaction.input).items():
-        paid = untied[call]
+        paid = sorted(untied[call], key=lambda one: one.place != at)
         claims = {tag for tag in tags if any(bindings.fits(one, tag) for one in paid)}
         if len(claims) <= len(paid) or all(one.sender == transaction.sender for one in paid):
             for tag in tags:

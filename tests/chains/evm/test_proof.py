@@ -181,6 +181,14 @@ def test_tags_of_one_sum_go_to_its_transfers_in_order() -> None:
     assert bound(*paid(given, *logs)) == TAGS[:3]
 
 
+def test_a_tag_that_is_looked_for_alone_is_on_the_transfer_where_it_was_found_among_all() -> None:
+    given = sent(execute(*(tagged_transfer(SHOP, 500, tag) for tag in TAGS[:3])), to=WALLET)
+    mined = receipt(*[transfer_log(WALLET, SHOP, 500)] * 3)
+    for place, tag in enumerate(TAGS[:3]):
+        found = paid_by(CHAIN, given, mined, WATCHED, {(tag, ASSET)}, place)
+        assert [one.binding for one in found] == [tag if at == place else None for at in range(3)]
+
+
 def test_a_call_without_a_tag_of_ours_takes_none_away() -> None:
     calls = [tagged_transfer(SHOP, 500, JUNK), transfer_call(SHOP, 500), tagged_transfer(SHOP, 500, TAGS[0])]
     given = sent(execute(*calls), to=WALLET)
