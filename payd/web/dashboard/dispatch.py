@@ -29,11 +29,13 @@ from payd.web.call import Answer, Request
 from payd.web.client import rate_key
 from payd.web.command import real_ms
 from payd.web.dashboard.cookies import (
+    FLASH_S,
     Cookies,
     form_token,
     is_form_token,
     is_token,
     new_token,
+    pack_flash,
     token_hash,
     unpack_flash,
 )
@@ -63,6 +65,7 @@ ROOTS: Final = (
 BELOW: Final = tuple(f"{root}/" for root in ROOTS)
 DOOR_S: Final = 86_400
 FORM_TOKEN: Final = "form_token"
+SIGNED_OUT: Final = "You were signed out meanwhile, so nothing was done."
 
 
 def is_page(request: Request) -> bool:
@@ -217,17 +220,29 @@ async def _touch(visit: Visit, page: Page) -> None:
 
 
 def _to_login(visit: Visit) -> Answer:
-    """To the door, and back here afterwards; a part of a page has its page go there, and back to itself."""
-    request, base_url = visit.request, visit.house.base_url
+    """To the door, and back here afterwards; a part of a page has its page go there, and back to itself.
+
+    A form was lost on the way: that is said, and the page on which it stands comes afterwards.
+    """
+    request = visit.request
     wanted = request.path + (f"?{request.query_string}" if request.query_string else "")
     if visit.is_fragment:
-        whole = request.headers.get("hx-current-url", "").partition("#")[0]
-        wanted = whole.removeprefix(base_url) if whole.startswith(f"{base_url}/") else ""
-    query = {"next": wanted} if request.method == "GET" and wanted else {}
-    to = f"{root_of(base_url)}/login" + (f"?{urlencode(query)}" if query else "")
+        wanted = _own_path(visit, request.headers.get("hx-current-url", ""))
+    elif request.method != "GET":
+        wanted = _own_path(visit, request.headers.get("referer", ""))
+    query = {"next": wanted} if wanted else {}
+    to = f"{root_of(visit.house.base_url)}/login" + (f"?{urlencode(query)}" if query else "")
     if visit.is_fragment:
         return Answer(401, b"", (("HX-Redirect", to), NO_STORE))
+    if request.method != "GET":
+        visit.set_cookies.append(visit.cookies.set("flash", pack_flash(SIGNED_OUT), FLASH_S))
     return Answer(303, b"", (("Location", to), NO_STORE))
+
+
+def _own_path(visit: Visit, url: str) -> str:
+    """Path and query of a page of ours that a browser names; empty for any other."""
+    base_url, whole = visit.house.base_url, url.partition("#")[0]
+    return whole.removeprefix(base_url) if whole.startswith(f"{base_url}/") else ""
 
 
 def _nothing_here(visit: Visit, methods: tuple[str, ...]) -> Answer:

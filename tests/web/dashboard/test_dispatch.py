@@ -292,6 +292,22 @@ async def test_who_is_sent_to_the_door_is_sent_back_afterwards(shop: Shop) -> No
     assert (part.status, part.got.headers["hx-redirect"]) == (401, "/login")
 
 
+async def test_who_sends_a_form_after_the_session_ended_reads_so_and_comes_back_to_it(shop: Shop) -> None:
+    visitor, base_url = Visitor(shop), shop.house.base_url
+    for at, back in (
+        (
+            f"{base_url}/d/test/payments/create?again=1",
+            "/login?next=%2Fd%2Ftest%2Fpayments%2Fcreate%3Fagain%3D1",
+        ),
+        ("https://evil.example/d/test/", "/login"),
+        (f"{base_url}.evil.example/d/test/", "/login"),
+    ):
+        sent = await visitor.post("/d/test/payments", {"amount": "3.33"}, headers={"referer": at})
+        assert (sent.status, sent.to) == (303, back)
+        assert "You were signed out meanwhile, so nothing was done." in (await visitor.get(sent.to)).text
+        assert "signed out" not in (await visitor.get(sent.to)).text
+
+
 async def test_a_session_ends_when_it_is_idle_old_or_ended(shop: Shop) -> None:
     for spoil in (
         f"UPDATE sessions SET seen_at_ms = seen_at_ms - {IDLE_MS}",
