@@ -29,6 +29,9 @@ END: Final = 6
 """So many characters of an address are marked at each end, and typed."""
 
 EVM: Final = "eip155"
+NO_ADDRESS: Final = (
+    "That is no address. Copy it from your wallet: a name that stands for one, such as shop.eth, is none."
+)
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -263,9 +266,14 @@ def _account(asset: str, address: str) -> str:
     if not address:
         raise InvalidParams("Type the address of your wallet.")
     try:
-        return f"{parse_asset(asset).chain}:{address}"
+        account = f"{parse_asset(asset).chain}:{address}"
     except MalformedCaip as malformed:
         raise InvalidParams(f"The asset {malformed}.") from None
+    try:
+        parse_account(account)
+    except MalformedCaip:
+        raise InvalidParams(NO_ADDRESS) from None
+    return account
 
 
 def _same(end: str, typed: str, account: str) -> bool:

@@ -28,6 +28,7 @@ from payd.web.accept import prefers_html, wants_json
 from payd.web.call import Answer, Request
 from payd.web.client import rate_key
 from payd.web.command import real_ms
+from payd.web.dashboard.as_labels import as_labels
 from payd.web.dashboard.cookies import (
     FLASH_S,
     Cookies,
@@ -266,7 +267,7 @@ def _refused(visit: Visit, refusal: PaydError) -> Answer:
         "error.html",
         STATUS[type(refusal)],
         heading=_HEADINGS.get(refusal.code, "This did not work"),
-        body=refusal.message,
+        body=as_labels(refusal.message),
         request_id=visit.request_id if broken else "",
     )
     found.headers += _more(refusal)

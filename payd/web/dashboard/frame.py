@@ -12,6 +12,7 @@ import msgspec
 from payd.core.roles import Permission
 from payd.store.second_factors import factors_of
 from payd.store.users import accounts_of
+from payd.web.dashboard.as_labels import as_labels
 from payd.web.dashboard.banners import Banner, banners_of
 from payd.web.dashboard.cookies import new_token
 from payd.web.html import root_of
@@ -127,7 +128,7 @@ def frame_of(visit: Visit) -> Frame:
         once=new_token(house.entropy, visit.now_ms),
         banners=banners_of(visit) if known else (),
         flash=visit.flash,
-        refusal="" if visit.refusal is None else visit.refusal.message,
+        refusal="" if visit.refusal is None else as_labels(visit.refusal.message),
         typed={} if visit.refusal is None else _shown_again(visit.form),
     )
 
