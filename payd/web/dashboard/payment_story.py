@@ -32,6 +32,7 @@ from payd.web.checkout.progress import explorer_of
 from payd.web.checkout.view import short_account
 from payd.web.dashboard.audit import called
 from payd.web.dashboard.payments_view import STATUS_WORDS, amount_words
+from payd.web.dashboard.webhooks_view import REASONS, STATES
 from payd.web.schema import Words
 
 QUOTES_SHOWN: Final = 3
@@ -75,6 +76,7 @@ class Delivery(msgspec.Struct, frozen=True):
     """A webhook of the payment, as it stands.
 
     Attributes:
+        state: In a word, as the list of deliveries has it; `kind` is the badge's.
         is_held: It waits until its endpoint is resumed.
         can_resend: Its endpoint takes it now.
     """
@@ -170,7 +172,6 @@ def deliveries_of(entries: tuple[Entry, ...], endpoint: Endpoint | None) -> tupl
     for entry in entries:
         if isinstance(entry, DeliveryTried):
             tried.setdefault(entry.delivery_id, []).append(entry)
-    kinds = {"succeeded": "good", "failed": "bad", "pending": "wait"}
     found = []
     for entry in entries:
         if isinstance(entry, DeliveryOwed):
@@ -181,8 +182,7 @@ def deliveries_of(entries: tuple[Entry, ...], endpoint: Endpoint | None) -> tupl
                 Delivery(
                     entry.delivery_id,
                     entry.event_type,
-                    entry.state,
-                    kinds.get(entry.state, "soft"),
+                    *STATES[entry.state],
                     len(tries),
                     last,
                     entry.next_at_ms,
@@ -236,7 +236,8 @@ def _outcome(entry: DeliveryTried) -> str:
 
 
 def _state(entry: DeliveryOwed) -> str:
-    return f"Now {entry.state}." if entry.reason is None else f"Now {entry.state}: {entry.reason}."
+    now = f"Now {STATES[entry.state][0].lower()}."
+    return now if entry.reason is None else f"{now} {REASONS.get(entry.reason, entry.reason)}"
 
 
 def _with_tx(line: Line, chain: str, tx_id: str | None) -> Line:

@@ -70,6 +70,18 @@ ENTRIES: list[tuple[Entry, str, str, str]] = [
         "soft",
         "Now pending.",
     ),
+    (
+        DeliveryOwed(1, "dlv_1", "payment.failed", "ep_1", "succeeded", None, None),
+        "Webhook payment.failed is owed",
+        "soft",
+        "Now delivered.",
+    ),
+    (
+        DeliveryOwed(1, "dlv_1", "payment.created", "ep_1", "cancelled", "endpoint_disabled", None),
+        "Webhook payment.created is owed",
+        "soft",
+        "Now cancelled. The endpoint was disabled.",
+    ),
     (tried(1, 200), "Webhook payment.created: 200", "good", "Attempt 1, auto, in 84 ms."),
     (tried(2, None, "timeout"), "Webhook payment.created: timeout", "bad", "Attempt 2"),
     (
@@ -105,3 +117,9 @@ def test_a_delivery_counts_its_tries_and_says_how_the_last_one_ended() -> None:
     [found] = deliveries_of((owed, tried(1, None, "timeout"), tried(2, 500)), None)
     assert (found.tries, found.last, found.kind, found.next_at_ms) == (2, "500", "wait", 5)
     assert not found.is_held
+
+
+def test_a_payment_that_failed_has_webhooks_that_were_delivered_and_not_such_that_succeeded() -> None:
+    owed = DeliveryOwed(1, "dlv_1", "payment.failed", "ep_1", "succeeded", None, None)
+    [found] = deliveries_of((owed, tried(1, 200)), None)
+    assert (found.state, found.kind) == ("Delivered", "good")
