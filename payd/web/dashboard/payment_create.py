@@ -12,7 +12,7 @@ import msgspec
 
 from payd.core.errors import InvalidParams, NotFound
 from payd.core.idempotency import scope_of
-from payd.core.money import MINOR_UNITS
+from payd.core.money import MINOR_UNITS, VALUE_DIGITS_MAX
 from payd.core.scenario import SCENARIOS, find_scenario
 from payd.core.url import is_https_url
 from payd.store.first_steps import first_steps
@@ -29,7 +29,7 @@ LIFETIMES: Final = (("15", "15 minutes"), ("60", "1 hour"), ("360", "6 hours"), 
 
 PATH: Final = "/v1/payments"
 
-_AMOUNT: Final = re.compile(r"([0-9]{1,18})(?:[.,]([0-9]{1,4}))?")
+_AMOUNT: Final = re.compile(r"([0-9]{1,40})(?:[.,]([0-9]{1,4}))?")
 
 
 async def page(visit: Visit) -> Answer:
@@ -127,8 +127,8 @@ def minor_units(text: str, currency: str) -> int:
     """`12.50` of a currency with two decimals is 1250.
 
     Raises:
-        InvalidParams: It is no amount, or has more decimals than the currency; or a comma could part
-            thousands, or decimals, of a currency with three.
+        InvalidParams: It is no amount, has more decimals than the currency, or more digits than an amount; or
+            a comma could part thousands, or decimals, of a currency with three.
     """
     digits = MINOR_UNITS.get(currency)
     if digits is None:
@@ -137,8 +137,17 @@ def minor_units(text: str, currency: str) -> int:
     whole, part = (match[1], match[2] or "") if match else ("0", "")
     value = int(whole + part.ljust(digits, "0")) if len(part) <= digits else 0
     if not value or ("," in text and len(part) == 3):
-        example = "12.50" if digits == 2 else "1250" if digits == 0 else "12.500"
-        raise InvalidParams(f"An amount in {currency} is a number such as {example}.")
+        decimals = f"at most {digits} decimals" if digits else "no decimals"
+        example = "1250." + "5".ljust(digits, "0") if digits else "1250"
+        raise InvalidParams(
+            f"An amount in {currency} is more than zero, with {decimals} and nothing between the thousands,"
+            f" such as {example}."
+        )
+    if len(str(value)) > VALUE_DIGITS_MAX:
+        before = " before the decimals" if digits else ""
+        raise InvalidParams(
+            f"An amount in {currency} has at most {VALUE_DIGITS_MAX - digits} digits{before}."
+        )
     return value
 
 

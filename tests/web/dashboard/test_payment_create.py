@@ -100,7 +100,7 @@ async def test_what_a_key_creates_is_no_persons_act(shop: Shop) -> None:
 async def test_a_refused_form_keeps_what_was_typed(shop: Shop) -> None:
     visitor = await sign_in(shop)
     for wrong, words in (
-        ({"amount": "12.505"}, "An amount in EUR is a number such as 12.50."),
+        ({"amount": "12.505"}, "An amount in EUR is more than zero, with at most 2 decimals"),
         ({"amount": "0"}, "An amount in EUR"),
         ({"currency": "XYZ"}, "Choose a currency."),
         ({"lifetime": "7"}, "Choose how long"),
@@ -108,7 +108,7 @@ async def test_a_refused_form_keeps_what_was_typed(shop: Shop) -> None:
         ({"merchant": "mrch_other"}, "no such merchant"),
         ({"success_url": "https://shop.example/ok"}, "Give both addresses"),
         ({"success_url": "http://a.example", "error_url": "https://b.example"}, "Give both addresses"),
-        ({"reference": ""}, "referenceId"),
+        ({"reference": ""}, "Reference:"),
     ):
         found = await visitor.post(LIST, form(shop, **wrong))
         assert found.status in (400, 404, 422), wrong
@@ -164,8 +164,24 @@ def test_what_is_no_amount_is_refused(text: str) -> None:
 
 def test_a_comma_that_may_part_thousands_is_not_guessed_at() -> None:
     assert minor_units("1,25", "KWD") == 1250
-    with pytest.raises(InvalidParams, match=r"such as 12\.500"):
+    with pytest.raises(InvalidParams, match=r"nothing between the thousands, such as 1250\.500"):
         minor_units("1,250", "KWD")
+
+
+def test_an_amount_of_a_currency_without_decimals_is_told_so() -> None:
+    with pytest.raises(InvalidParams, match=r"with no decimals and .*, such as 1250\.$"):
+        minor_units("12.50", "JPY")
+
+
+def test_an_amount_with_too_many_digits_is_told_how_many_there_may_be() -> None:
+    assert minor_units("9" * 16, "USD") == int("9" * 16 + "00")
+    for text, currency, words in (
+        ("9" * 17, "USD", "at most 16 digits before the decimals"),
+        ("9" * 19, "USD", "at most 16 digits before the decimals"),
+        ("9" * 19, "JPY", "at most 18 digits."),
+    ):
+        with pytest.raises(InvalidParams, match=words):
+            minor_units(text, currency)
 
 
 async def test_a_scenario_is_run_and_leads_to_its_payment(shop: Shop) -> None:
