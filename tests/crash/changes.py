@@ -1,7 +1,7 @@
 """What merchants and operators have changed, when, and what buyers were told since.
 
 Who changes something knows when it asked and when it was answered: between the two, nobody knows which holds.
-All times are true Unix seconds.
+What is held back holds from when the machine's clock shows its time. All times are true Unix seconds.
 
 Source: DESIGN.md, "6. The API: what SPEC.md leaves open".
 """
@@ -15,6 +15,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import trio
 
+from tests.crash.times import Times
 from tests.shop import START_MS
 
 T = TypeVar("T")
@@ -22,11 +23,15 @@ T = TypeVar("T")
 
 @dataclass
 class Change(Generic[T]):
-    """From something to `value`, asked for at one time and answered at another; not answered yet: never."""
+    """From something to `value`, asked for at one time and answered at another; not answered yet: never.
+
+    With `due_ms` it is held back until the machine's clock shows that, and `done_s` is when that was seen.
+    """
 
     value: T
     asked_s: float
     done_s: float = inf
+    due_ms: int | None = None
 
 
 @dataclass
@@ -35,11 +40,28 @@ class Course(Generic[T]):
 
     first: T
     changes: list[Change[T]] = field(default_factory=list)
+    times: Times = field(default_factory=Times)
 
     @property
     def now(self) -> T:
         """What was asked for last."""
         return self.changes[-1].value if self.changes else self.first
+
+    @property
+    def waiting(self) -> Change[T] | None:
+        """The last change, if it was held back and nobody has seen yet that it was made."""
+        last = self.changes[-1] if self.changes else None
+        return last if last is not None and last.due_ms is not None and last.done_s == inf else None
+
+    def begins(self, one: Change[T]) -> float:
+        """When a change may have been made at the earliest."""
+        return one.asked_s if one.due_ms is None else self.times.first(one.due_ms, one.asked_s)
+
+    def ends(self, one: Change[T]) -> float:
+        """By when it was made for certain."""
+        if one.due_ms is None:
+            return one.done_s
+        return min(one.done_s, self.times.certain(one.due_ms, one.asked_s))
 
     def change(self, value: T, now_s: float) -> None:
         """It is asked for."""
@@ -55,12 +77,14 @@ class Course(Generic[T]):
 
     def possible(self, from_s: float, to_s: float) -> set[T]:
         """All that may have held at some moment then."""
-        return {one.value for one, until_s in self._stretches() if one.asked_s <= to_s and from_s <= until_s}
+        return {
+            one.value for one, until_s in self._stretches() if self.begins(one) <= to_s and from_s <= until_s
+        }
 
     def since(self, value: T) -> float:
         """Since when this holds for certain, to the end; never: infinity."""
         last = self.changes[-1] if self.changes else Change(self.first, -inf, -inf)
-        return last.done_s if last.value == value else inf
+        return self.ends(last) if last.value == value else inf
 
     def was(self, value: T, from_s: float, to_s: float) -> bool:
         """Whether it was changed to this for certain then, and that was answered."""
@@ -70,8 +94,11 @@ class Course(Generic[T]):
 
     def _stretches(self) -> Iterator[tuple[Change[T], float]]:
         known = [Change(self.first, -inf, -inf), *self.changes]
-        ends_s = [*(one.done_s for one in self.changes), inf]
-        yield from zip(known, ends_s, strict=True)
+        # One that was held back may never have been made: then what was before lasted until the next one.
+        ends_s = [inf]
+        for one in reversed(self.changes):
+            ends_s.append(min(ends_s[-1], self.ends(one)))
+        yield from zip(known, reversed(ends_s), strict=True)
 
 
 class Offered(NamedTuple):
@@ -99,6 +126,8 @@ class Changes:
         served: Whether there is a chain in payd.toml.
         offers: In the order of the answers.
         expired_unread: Payments that ended by their time while no chain was read.
+        delay_s: How long changes of destinations are held back.
+        times: The machine's clock, and when a house was up.
     """
 
     began_s: float = 0.0
@@ -107,6 +136,8 @@ class Changes:
     served: Course[bool] = field(default_factory=lambda: Course(True))
     offers: list[Offered] = field(default_factory=list)
     expired_unread: list[str] = field(default_factory=list)
+    delay_s: Course[int] = field(default_factory=lambda: Course(0))
+    times: Times = field(default_factory=Times)
 
     def now_s(self) -> float:
         """The true time."""
@@ -114,7 +145,7 @@ class Changes:
 
     def course(self, merchant_id: str, asset: str) -> Course[str | None]:
         """Where the merchant is paid in an asset."""
-        return self.wallets.setdefault((merchant_id, asset), Course(None))
+        return self.wallets.setdefault((merchant_id, asset), Course(None, times=self.times))
 
     def open(self, merchant_id: str) -> Course[bool]:
         """Whether the merchant takes payments."""

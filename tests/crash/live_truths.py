@@ -20,6 +20,7 @@ from payd.chains.evm.binding import authorization_nonce, payment_tag
 from payd.chains.solana.binding import reference_of
 from tests.crash.aftermath import Aftermath
 from tests.crash.changes import Changes, Offered
+from tests.crash.destinations import Destinations
 from tests.crash.onchain import NATIVE, Moved, Onchain
 from tests.crash.truths import FINAL, broken
 
@@ -63,12 +64,14 @@ class LiveAftermath:
         rows: What the file has of the chain.
         onchain: What the chain shows.
         read: Hashes of blocks whose transfers a node gave, all of them.
+        destinations: Where merchants are paid, and what became of that.
     """
 
     common: Aftermath
     rows: LiveRows
     onchain: Onchain
     read: frozenset[str]
+    destinations: Destinations
 
     @property
     def begun(self) -> int:
@@ -273,6 +276,15 @@ def what_buyers_were_offered_is_what_was_handed_out(left: LiveAftermath) -> Sequ
     return wrong
 
 
+def the_audit_of_each_destination_leads_to_where_the_money_goes(left: LiveAftermath) -> Sequence[Any]:
+    """Step by step: what was held back is made once, when it is due, and what was taken back is not."""
+    return [*left.destinations.astray()]
+
+
+def the_operator_is_told_once_of_all_that_becomes_of_a_destination(left: LiveAftermath) -> Sequence[Any]:
+    return [*left.destinations.untold()]
+
+
 def no_window_closes_while_no_chain_is_read(left: LiveAftermath) -> Sequence[Any]:
     return left.changes.expired_unread
 
@@ -299,6 +311,8 @@ LIVE_TRUTHS: Final[tuple[LiveTruth, ...]] = (
     the_chain_was_read_block_by_block_to_where_the_cursors_are,
     nobody_is_offered_what_a_merchant_had_changed_before,
     what_buyers_were_offered_is_what_was_handed_out,
+    the_audit_of_each_destination_leads_to_where_the_money_goes,
+    the_operator_is_told_once_of_all_that_becomes_of_a_destination,
     no_window_closes_while_no_chain_is_read,
     nothing_happens_to_a_payment_after_it_is_settled,
 )
@@ -314,6 +328,8 @@ SLOT_TRUTHS: Final[tuple[LiveTruth, ...]] = (
     a_payment_that_was_paid_in_time_has_succeeded,
     nobody_is_offered_what_a_merchant_had_changed_before,
     what_buyers_were_offered_is_what_was_handed_out,
+    the_audit_of_each_destination_leads_to_where_the_money_goes,
+    the_operator_is_told_once_of_all_that_becomes_of_a_destination,
     no_window_closes_while_no_chain_is_read,
     nothing_happens_to_a_payment_after_it_is_settled,
 )

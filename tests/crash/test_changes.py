@@ -42,6 +42,25 @@ def test_what_was_answered_holds_for_certain_and_what_was_withdrawn_never_did() 
     assert not course.was(SECOND, 3.5, 9.0)
 
 
+def test_what_is_held_back_holds_from_when_it_is_due_and_is_certain_soon_after() -> None:
+    course: Course[str | None] = Course(FIRST)
+    course.times.up(0.0)
+    course.change(SECOND, 3.0)
+    course.changes[-1].due_ms = 20_000
+
+    assert course.possible(4.0, 19.9) == {FIRST}
+    assert course.possible(20.1, 20.2) == {FIRST, SECOND}
+    assert course.possible(26.0, 99.0) == {SECOND}
+    assert course.since(SECOND) == 25.0
+    assert course.waiting is course.changes[-1]
+
+    course.change(THIRD, 10.0)
+    course.done(11.0)
+
+    assert course.possible(12.0, 99.0) == {THIRD}, "it was taken over before it was due"
+    assert course.waiting is None
+
+
 async def test_money_concerns_somebody_where_a_merchant_is_paid_or_a_buyer_was_told(
     autojump_clock: MockClock,
 ) -> None:

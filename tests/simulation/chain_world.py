@@ -19,10 +19,11 @@ from payd.server import open_house
 from payd.store.keys import SCOPES
 from payd.web.commands import run_command
 from payd.web.house import House, Realm
-from tests.crash.aftermath import Aftermath
+from tests.crash.aftermath import Aftermath, moody
+from tests.crash.destinations import Destinations, read_destinations
 from tests.crash.live_truths import LiveAftermath
 from tests.crash.process import Furnished, environment
-from tests.receiver import Receiver
+from tests.receiver import Does, Received, Receiver
 from tests.shop import START_MS
 from tests.simulation.chance import Chance
 from tests.simulation.chance import run as run_by_chance
@@ -32,7 +33,7 @@ from tests.simulation.followers import follow_account, follow_newest
 from tests.simulation.hooks import HOOK
 from tests.simulation.moods import Mischief, Moody
 from tests.simulation.relayed import RELAYER_KEY
-from tests.simulation.settings import Settings
+from tests.simulation.settings import NO_DELAY, NOTIFIED, Settings
 from tests.simulation.shopkeeper import Shopkeeper
 from tests.simulation.world import PAGES, Chore, Life, Steps, World, digest_of, heard, look_back
 
@@ -58,6 +59,8 @@ class ChainWorld(World):
     Attributes:
         trouble: What goes wrong until all is calm.
         rest_max_s: What nobody waits for any more.
+        holds_back: Whether changes of destinations are, in some of its lives.
+        notices: What the operator was told.
     """
 
     realm = "live"
@@ -85,6 +88,19 @@ class ChainWorld(World):
         self._settings = settings
         self._template = template
         self.ledger.changes.began_s = self.began_s
+        self.holds_back = any(one.values["delay"] != NO_DELAY for one in settings)
+        self.notices: list[Received] = []
+        mood = moody(self.chance.of("notified"))
+
+        def hear(notice: Received) -> Does:
+            return Does() if self.calm else mood(notice)
+
+        self.hooks.at[NOTIFIED] = Receiver(nursery, hear, received=self.notices)
+
+    def set_clock(self, ahead_ms: int) -> None:
+        """As in any world; who waits for a change that is held back knows."""
+        super().set_clock(ahead_ms)
+        self.ledger.changes.times.set_clock(ahead_ms, self.ledger.changes.now_s())
 
     def config_of(self, number: int) -> Config:
         """What the operator has written by then."""
@@ -102,9 +118,12 @@ class ChainWorld(World):
             self.trouble.happened.update(settings.happened(self._settings[number - 1]))
         before = offered_and_expired(self.folder_of(number) / "live.db")
         changes.served.change(settings.is_served, changes.now_s())
+        changes.delay_s.change(int(settings.values["delay"]), changes.now_s())
+        changes.delay_s.done(changes.now_s())
         try:
             await super()._live(number)
         finally:
+            changes.times.down(changes.now_s())
             changes.served.done(changes.now_s())
         if not settings.is_served:
             after = offered_and_expired(self.folder_of(number + 1) / "live.db")
@@ -123,6 +142,9 @@ class ChainWorld(World):
         if not self.calm and realm.live_chains:
             self.trouble.begin()
         chores = super().chores(life, realm)
+        if self.holds_back:
+            self.ledger.changes.times.up(self.ledger.changes.now_s())
+            chores.append(realm.settlement_changes.run)
         for one in realm.live_chains:
             connect(one.rpc, partial(self._dial_node, life))
             chores.append(one.watcher.run)
@@ -167,6 +189,11 @@ class ChainWorld(World):
     def left(self, common: Aftermath, path: Path) -> LiveAftermath:
         """What is left, of this file among all."""
         raise NotImplementedError
+
+    def destinations(self, path: Path) -> Destinations:
+        """Where merchants are paid by this file, and what the operator heard of it."""
+        heard = {one.body for one in self.notices}
+        return read_destinations(path, heard if self.holds_back else None)
 
     def true_s(self) -> int:
         """The time by the chain's clock, which nobody sets."""

@@ -33,7 +33,7 @@ from tests.simulation.chain_world import (
 )
 from tests.simulation.chance import Chance
 from tests.simulation.nodes import CHAIN, Node
-from tests.simulation.settings import Settings, settings_of
+from tests.simulation.settings import Settings, settings_of, with_delays
 from tests.simulation.shopkeeper import Shopkeeper
 from tests.simulation.trouble import Trouble, blocks_of
 from tests.simulation.wallets import MERCHANT, OWN_WALLETS, Wallet
@@ -49,6 +49,12 @@ table = { @rates }
 
 [webhooks]
 canary = false
+
+[settlements]
+change_delay_s = @delay
+
+[notify]
+url = "@notify"
 
 [[assets]]
 asset = "@usdc"
@@ -159,7 +165,9 @@ class LiveWorld(ChainWorld):
     async def shop(self, calm: trio.Event) -> None:
         """People, until all is calm and what they began is finished."""
         rng, happened = self.chance.of("shopkeeper"), self.trouble.happened
-        keeper = Shopkeeper(self.door, self.at, self.ledger, rng, ASSETS, ACCOUNTS, happened)
+        keeper = Shopkeeper(
+            self.door, self.at, self.ledger, rng, ASSETS, ACCOUNTS, happened, holds_back=self.holds_back
+        )
 
         def buyer(name: str, rng: Random) -> Buyer:
             return Buyer(name, self.door, self.ledger, rng, keeper.shops, self.wallet)
@@ -173,6 +181,7 @@ class LiveWorld(ChainWorld):
             rows=read_live_rows(path),
             onchain=Onchain.of(self.chain, CHAIN, OWN_WALLETS),
             read=frozenset().union(*(node.read for node in self.nodes)),
+            destinations=self.destinations(path),
         )
 
 
@@ -185,6 +194,7 @@ async def _simulate(folder: Path, seed: int, steps: Steps) -> LiveHistory:
     chance = Chance(seed)
     nodes = nodes_of(chance.of("nodes"))
     settings = settings_of(chance.of("configuration"), lives_of(chance), nodes, KNOBS)
+    settings = with_delays(settings, chance.of("delays"))
     settled = dict.fromkeys(ASSETS, ACCOUNTS[0])
     at = await furnish_live(folder, seed, settings[0].text(CONFIGURATION), settled)
 

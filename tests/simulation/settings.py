@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
@@ -16,6 +16,11 @@ CHANGES: Final = 0.8
 CHANGES_ONE: Final = 0.4
 CHANGES_NODES: Final = 0.6
 LEFT_OUT: Final = 0.25
+# How often changes of destinations are held back at all, for how long, and whom the operator has told of it.
+HOLDS_BACK: Final = 0.5
+NO_DELAY: Final = "0"
+DELAYS_S: Final = (NO_DELAY, "5", "20", "60", "200")
+NOTIFIED: Final = "203.0.113.7"
 
 SETTINGS_CHANGES: Final = frozenset(
     {
@@ -83,4 +88,15 @@ def settings_of(rng: Random, lives: int, nodes: int, knobs: Mapping[str, Sequenc
                 order = tuple(rng.sample(range(nodes), rng.randrange(1, nodes + 1)))
         is_served = number == lives or rng.random() >= LEFT_OUT
         found.append(Settings(order, values, is_served))
+    return found
+
+
+def with_delays(settings: Sequence[Settings], rng: Random) -> list[Settings]:
+    """In some houses changes of destinations are held back, in each life for as long as it says."""
+    holds_back = rng.random() < HOLDS_BACK
+    notify = f"http://{NOTIFIED}/" if holds_back else ""
+    found = []
+    for one in settings:
+        delay = rng.choice(DELAYS_S) if holds_back else NO_DELAY
+        found.append(replace(one, values={**one.values, "delay": delay, "notify": notify}))
     return found

@@ -15,6 +15,7 @@ import trio
 
 from tests.crash.changes import Changes
 from tests.crash.client import Answered
+from tests.crash.held import Held, asked_last, shown_in, wallet_in
 from tests.crash.process import Furnished
 from tests.crash.shoppers import Caller, Door, Ledger
 from tests.simulation.live_shopper import EXCUSED
@@ -22,6 +23,8 @@ from tests.simulation.live_shopper import EXCUSED
 # From one change to the next, and how long a merchant takes no payments.
 PAUSE_MAX_S: Final = 40.0
 CLOSED_MAX_S: Final = 60.0
+# Where changes are held back, more of them come to nothing.
+HASTE: Final = 0.3
 
 MERCHANT_CHANGES: Final = frozenset(
     {
@@ -45,6 +48,7 @@ class Shopkeeper(Caller):
         happened: Counts it, by name.
         fickle: Of these the chain may say at times that they cannot be paid: token accounts are closed, and a
             node that is behind knows no token.
+        holds_back: Whether changes wait at times before they are made.
 
     Attributes:
         shops: Each merchant, as its backend speaks for it; a second one comes soon.
@@ -60,6 +64,8 @@ class Shopkeeper(Caller):
         wallets: Sequence[str],
         happened: Counter[str],
         fickle: Collection[str] = (),
+        *,
+        holds_back: bool = False,
     ) -> None:
         super().__init__(open_door, at, ledger, rng)
         self.shops = [at]
@@ -69,6 +75,7 @@ class Shopkeeper(Caller):
         self._happened = happened
         self._fickle = frozenset(map(wallet_in, fickle))
         self._keys = 0
+        self._held = Held(self._changes, happened)
         for asset in assets:
             self._changes.course(at.merchant_id, asset.lower()).first = wallet_in(wallets[0])
         self._ways: tuple[Callable[[Furnished], Awaitable[None]], ...] = (
@@ -80,6 +87,10 @@ class Shopkeeper(Caller):
             self._add,
             self._close,
         )
+        self._pause_max_s = PAUSE_MAX_S
+        if holds_back:
+            self._pause_max_s *= HASTE
+            self._ways += (self._replace, self._replace, self._take_back, self._take_back, self._ask_again)
 
     def excuses(self, answered: Answered) -> bool:
         """Nodes that do not answer are nobody's fault here."""
@@ -89,7 +100,7 @@ class Shopkeeper(Caller):
         """Until all is calm; then everything is as it was answered, and everybody takes payments."""
         await self._open_another()
         while not until.is_set():
-            await trio.sleep(self.rng.random() * PAUSE_MAX_S)
+            await trio.sleep(self.rng.random() * self._pause_max_s)
             shop = self.rng.choice(self.shops)
             await self.rng.choice(self._ways)(shop)
         for shop in self.shops:
@@ -126,9 +137,31 @@ class Shopkeeper(Caller):
     async def _put(self, shop: Furnished, known: dict[str, Any], to: str) -> None:
         body = {"destination": to}
         if self.rng.random() < 0.3:
-            body["expected"] = known["destination"]
+            body["expected"] = known.get("pending", known)["destination"]
         path = f"{_of(shop)}/crypto/{known['id']}"
         await self._change(shop, known["asset"], to, lambda: self.insist("PUT", path, body), {200})
+
+    async def _take_back(self, shop: Furnished) -> None:
+        """What waits; it may be too late for that."""
+        waiting = [one for one in await self._look(shop) if "pending" in one]
+        if not waiting:
+            return
+        one = self.rng.choice(waiting)
+        asked_s = self._changes.now_s()
+        answered = await self.insist("DELETE", f"{_of(shop)}/crypto/{one['id']}/pending")
+        if answered.status not in {200, 404}:
+            self.refuse(answered, "pending")
+            return
+        shown = answered.body if answered.status == 200 else await self._find(shop, one["asset"])
+        course = self._changes.course(shop.merchant_id, one["asset"].lower())
+        self._say(one["asset"], self._held.taken_back(course, shown_in(shown), asked_s))
+
+    async def _ask_again(self, shop: Furnished) -> None:
+        """For what waits: it does not wait anew."""
+        waiting = [one for one in await self._look(shop) if "pending" in one]
+        if waiting:
+            one = self.rng.choice(waiting)
+            await self._put(shop, one, one["pending"]["destination"])
 
     async def _remove(self, shop: Furnished) -> None:
         known = await self._look(shop)
@@ -160,10 +193,11 @@ class Shopkeeper(Caller):
             course.change(wallet_in(to[asset]), asked_s)
         answered = await self.insist("POST", f"{_of(shop)}/crypto", body, idempotency_key=key)
         if answered.status == 201:
-            for course in courses:
-                course.done(self._changes.now_s())
+            for asset, course in zip(assets, courses, strict=True):
+                self._say(asset, self._held.registered(course, asked_s))
             return
-        self._unless_excused(answered, asked_s, {wallet_in(one) for one in to.values()})
+        if "until" not in answered.body.get("details", {}) or not self._held.comes_too_soon(courses, asked_s):
+            self._unless_excused(answered, asked_s, {wallet_in(one) for one in to.values()})
         for course in courses:
             course.withdraw()
         await self._look(shop)
@@ -195,25 +229,35 @@ class Shopkeeper(Caller):
         wallet, asked_s = None if to is None else wallet_in(to), self._changes.now_s()
         course.change(wallet, asked_s)
         answered = await ask()
+        shown = answered.body if answered.status == 200 and to is not None else None
         if answered.status not in good:
-            there = {one["asset"]: wallet_in(one["destination"]) for one in await self._read(shop)}
-            if there.get(asset) != wallet:
+            shown = await self._find(shop, asset)
+            if wallet != asked_last(shown):
                 # With `expected`, what was done before its answer was lost is refused when it is repeated.
                 self._unless_excused(answered, asked_s, {wallet})
                 course.withdraw()
                 return
-        course.done(self._changes.now_s())
+        if to is None:
+            self._held.removed(course, asked_s)
+        else:
+            self._say(asset, self._held.changed(course, shown_in(shown), asked_s))
 
     async def _look(self, shop: Furnished) -> list[dict[str, Any]]:
         """What is registered, which is what was answered: nobody else changes it."""
+        asked_s = self._changes.now_s()
         found = await self._read(shop)
-        there = {one["asset"].lower(): wallet_in(one["destination"]) for one in found}
+        there = {one["asset"].lower(): one for one in found}
         for asset in self._assets:
-            told = self._changes.course(shop.merchant_id, asset.lower()).now
-            if there.get(asset.lower()) != told:
-                words = f"destination: {asset} is {there.get(asset.lower())}, and was told to be {told}"
-                self.ledger.problems.append(words)
+            course = self._changes.course(shop.merchant_id, asset.lower())
+            self._say(asset, self._held.looked(course, shown_in(there.get(asset.lower())), asked_s))
         return found
+
+    def _say(self, asset: str, problem: str | None) -> None:
+        if problem is not None:
+            self.ledger.problems.append(f"destination: {asset} is {problem}")
+
+    async def _find(self, shop: Furnished, asset: str) -> dict[str, Any] | None:
+        return next((one for one in await self._read(shop) if one["asset"] == asset), None)
 
     async def _read(self, shop: Furnished) -> list[dict[str, Any]]:
         answered = await self.insist("GET", _of(shop))
@@ -234,11 +278,6 @@ class Shopkeeper(Caller):
     def _key(self) -> str:
         self._keys += 1
         return f"shopkeeper {self._keys}"
-
-
-def wallet_in(account: str) -> str:
-    """The address of a CAIP-10 account, in lower case."""
-    return account.rpartition(":")[2].lower()
 
 
 def _of(shop: Furnished) -> str:

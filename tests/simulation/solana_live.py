@@ -59,7 +59,7 @@ from tests.simulation.chain_world import (
 )
 from tests.simulation.chance import Chance
 from tests.simulation.relayed import RELAYER_KEY
-from tests.simulation.settings import Settings, settings_of
+from tests.simulation.settings import Settings, settings_of, with_delays
 from tests.simulation.shopkeeper import Shopkeeper
 from tests.simulation.slot_buyers import OWN_WALLETS, transaction
 from tests.simulation.slot_composed import OTHER_PLACES
@@ -89,6 +89,12 @@ table = { @rates }
 
 [webhooks]
 canary = false
+
+[settlements]
+change_delay_s = @delay
+
+[notify]
+url = "@notify"
 
 [payments]
 lifetime_s = @lifetime
@@ -202,7 +208,17 @@ class SolanaWorld(ChainWorld):
     async def shop(self, calm: trio.Event) -> None:
         """People, until all is calm and what they began is finished."""
         rng, happened = self.chance.of("shopkeeper"), self.trouble.happened
-        keeper = Shopkeeper(self.door, self.at, self.ledger, rng, ASSETS, ACCOUNTS, happened, fickle=ACCOUNTS)
+        keeper = Shopkeeper(
+            self.door,
+            self.at,
+            self.ledger,
+            rng,
+            ASSETS,
+            ACCOUNTS,
+            happened,
+            fickle=ACCOUNTS,
+            holds_back=self.holds_back,
+        )
 
         def buyer(name: str, rng: Random) -> SlotComposer:
             return SlotComposer(name, self.door, self.ledger, rng, keeper.shops, self.chain, self.cut_power)
@@ -219,7 +235,8 @@ class SolanaWorld(ChainWorld):
         landed = self.chain.landed.values()
         moved = [one for landing in landed for place in OWN_WALLETS for one in moved_by(landing, place)]
         onchain = Onchain((), (), {one.place: one for one in moved})
-        return LiveAftermath(common, read_live_rows(path), onchain, frozenset())
+        destinations = self.destinations(path)
+        return LiveAftermath(common, read_live_rows(path), onchain, frozenset(), destinations)
 
 
 def depths_to(deepest: int) -> tuple[int, ...]:
@@ -313,6 +330,7 @@ async def _simulate(folder: Path, seed: int, steps: Steps) -> LiveHistory:
     chance = Chance(seed)
     nodes = nodes_of(chance.of("nodes"))
     settings = settings_of(chance.of("configuration"), lives_of(chance), nodes, KNOBS)
+    settings = with_delays(settings, chance.of("delays"))
     before = Slots(chance.of("before"), lambda: START_MS // 1000)
     await furnish_chain(before)
     settled = dict.fromkeys(ASSETS, ACCOUNTS[0])

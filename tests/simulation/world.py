@@ -257,7 +257,7 @@ class World:
             await self._live(number)
             await trio.sleep(self._rng.choice(self.gaps_s) * self._rng.random())
             if self._rng.random() < 0.3:
-                self._skew_ms += self._rng.choice(self.jumps_ms)
+                self.set_clock(self._skew_ms + self._rng.choice(self.jumps_ms))
             heir = self.folder_of(number + 1)
             if self.goes_back and self._restores.bring_back(heir, self.realm, self.wall_ms()):
                 self._crowd.cancel()
@@ -319,6 +319,7 @@ class World:
         """What a server starts for a realm, and its doors, until the end."""
         realm = life.house.realms[self.realm]
         realm.deliveries.http.dial = partial(self._dial_hook, life)
+        realm.deliveries.house_http.dial = partial(self._dial_hook, life)
         await life.nursery.start(realm.deliveries.run)
         for chore in self.chores(life, realm):
             life.nursery.start_soon(keep_running, "chore", chore)
