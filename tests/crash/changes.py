@@ -9,6 +9,7 @@ Source: DESIGN.md, "6. The API: what SPEC.md leaves open".
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass, field
 from math import inf
 from typing import Generic, NamedTuple, TypeVar
@@ -35,17 +36,47 @@ class Change(Generic[T]):
 
 
 @dataclass
+class Vacated(Generic[T]):
+    """What a deletion leaves: until some time between two, none but one of these may come in its place."""
+
+    values: set[T]
+    from_ms: int
+    until_ms: int
+
+
+@dataclass
 class Course(Generic[T]):
-    """What one client changes, one change after the other; at first it is `value`."""
+    """What one client changes, one change after the other.
+
+    Attributes:
+        first: What it is at first.
+        changes: In the order in which they were asked for.
+        times: The machine's clock, and when a house was up.
+        vacated: What the last change has left.
+        is_taking_back: Whether it was asked for that what waits is dropped, and not answered yet.
+    """
 
     first: T
     changes: list[Change[T]] = field(default_factory=list)
     times: Times = field(default_factory=Times)
+    vacated: Vacated[T] | None = None
+    is_taking_back: bool = False
 
     @property
     def now(self) -> T:
         """What was asked for last."""
         return self.changes[-1].value if self.changes else self.first
+
+    @property
+    def before(self) -> T:
+        """What was before the last change."""
+        return self.changes[-2].value if len(self.changes) > 1 else self.first
+
+    @property
+    def unanswered(self) -> Change[T] | None:
+        """The last change, as long as nobody knows what became of it."""
+        last = self.changes[-1] if self.changes else None
+        return last if last is not None and last.due_ms is None and last.done_s == inf else None
 
     @property
     def waiting(self) -> Change[T] | None:
@@ -128,6 +159,7 @@ class Changes:
         expired_unread: Payments that ended by their time while no chain was read.
         delay_s: How long changes of destinations are held back.
         times: The machine's clock, and when a house was up.
+        merchants: All that were opened since the beginning.
     """
 
     began_s: float = 0.0
@@ -138,6 +170,16 @@ class Changes:
     expired_unread: list[str] = field(default_factory=list)
     delay_s: Course[int] = field(default_factory=lambda: Course(0))
     times: Times = field(default_factory=Times)
+    merchants: list[str] = field(default_factory=list)
+
+    def go_back(self, then: Changes) -> None:
+        """All is as it was then, but what operators write and what the machine's clock shows."""
+        was = deepcopy(then)
+        self.wallets, self.standing, self.offers = was.wallets, was.standing, was.offers
+        self.merchants = was.merchants
+        self.times.lives = was.times.lives
+        for course in self.wallets.values():
+            course.times = self.times
 
     def now_s(self) -> float:
         """The true time."""

@@ -13,7 +13,7 @@ from datetime import datetime
 from math import inf
 from typing import Any, Final, NamedTuple
 
-from tests.crash.changes import Change, Changes, Course
+from tests.crash.changes import Change, Changes, Course, Vacated
 
 HELD_CHANGES: Final = frozenset(
     {
@@ -38,14 +38,6 @@ class Shown(NamedTuple):
     due_ms: int | None = None
 
 
-class Vacated(NamedTuple):
-    """What a deletion has left: until some time between two, its asset goes to one of these alone."""
-
-    wallets: set[str | None]
-    from_ms: int
-    until_ms: int
-
-
 class Held:
     """Judges the answers about all destinations.
 
@@ -57,7 +49,6 @@ class Held:
     def __init__(self, changes: Changes, happened: Counter[str]) -> None:
         self._changes = changes
         self._happened = happened
-        self._vacated: dict[int, Vacated] = {}
 
     def looked(self, course: To, shown: Shown, asked_s: float) -> str | None:
         """It was read."""
@@ -66,8 +57,8 @@ class Held:
             return None if shown == Shown(course.now) else f"{shown}, and was told to be {course.now}"
         if shown.pending is None:
             return self._made(course, waiting, shown)
-        if shown != Shown(_before(course), waiting.value, waiting.due_ms):
-            return f"{shown}, and {waiting} was told to wait after {_before(course)}"
+        if shown != Shown(course.before, waiting.value, waiting.due_ms):
+            return f"{shown}, and {waiting} was told to wait after {course.before}"
         return self._unless_overdue(course, waiting, asked_s)
 
     def changed(self, course: To, shown: Shown, asked_s: float) -> str | None:
@@ -99,7 +90,7 @@ class Held:
         gone, now_s = course.changes.pop(), self._changes.now_s()
         delays = self._changes.delay_s.possible(asked_s, now_s)
         shown_ms = self._changes.times.shown_ms(asked_s, now_s)
-        self._vacated[id(course)] = Vacated(
+        course.vacated = Vacated(
             course.possible(asked_s, now_s),
             shown_ms[0] + 1000 * min(delays),
             shown_ms[1] + 1000 * max(delays),
@@ -110,9 +101,9 @@ class Held:
 
     def registered(self, course: To, asked_s: float) -> str | None:
         """It was answered that it is there, for the last change's wallet."""
-        vacated, change = self._vacated.pop(id(course), None), course.changes[-1]
+        vacated, course.vacated, change = course.vacated, None, course.changes[-1]
         change.done_s = self._changes.now_s()
-        if vacated is None or change.value in vacated.wallets:
+        if vacated is None or change.value in vacated.values:
             return None
         _, latest_ms = self._changes.times.shown_ms(asked_s, change.done_s)
         return f"{change} was registered too soon: {vacated}" if latest_ms < vacated.from_ms else None
@@ -120,14 +111,31 @@ class Held:
     def comes_too_soon(self, courses: list[To], asked_s: float) -> bool:
         """Whether another destination than the one that was deleted may be refused, for what is wanted."""
         earliest_ms, _ = self._changes.times.shown_ms(asked_s, self._changes.now_s())
-        left = [(course.now, self._vacated.get(id(course))) for course in courses]
+        left = [(course.now, course.vacated) for course in courses]
         too_soon = any(
-            vacated is not None and vacated.wallets != {wallet} and earliest_ms < vacated.until_ms
+            vacated is not None and vacated.values != {wallet} and earliest_ms < vacated.until_ms
             for wallet, vacated in left
         )
         if too_soon:
             self._happened["another destination comes too soon"] += 1
         return too_soon
+
+    def restored(self, course: To, shown: Shown) -> str | None:
+        """It is read after a restore: what was not answered when the backup was made is in it or is not."""
+        asked, asked_s = course.unanswered, self._changes.now_s()
+        if course.is_taking_back:
+            course.is_taking_back = False
+            if course.waiting is not None and shown == Shown(course.before):
+                course.withdraw()
+        elif asked is not None and asked.value != (shown.wallet if shown.pending is None else shown.pending):
+            course.withdraw()
+        elif asked is not None and asked.value is None:
+            self.removed(course, asked.asked_s)
+        elif asked is not None and course.before is None:
+            return self.registered(course, asked.asked_s)
+        elif asked is not None:
+            return self.changed(course, shown, asked.asked_s)
+        return self.looked(course, shown, asked_s)
 
     def taken_back(self, course: To, shown: Shown, asked_s: float) -> str | None:
         """It was answered that nothing waits any more."""
@@ -206,8 +214,3 @@ def asked_last(settlement: dict[str, Any] | None) -> str | None:
 def wallet_in(account: str) -> str:
     """The address of a CAIP-10 account, in lower case."""
     return account.rpartition(":")[2].lower()
-
-
-def _before(course: To) -> str | None:
-    """What was before the last change."""
-    return course.changes[-2].value if len(course.changes) > 1 else course.first

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from math import inf
 
 from trio.testing import MockClock
@@ -98,3 +99,27 @@ async def test_a_merchant_may_refuse_while_it_is_closed_or_paid_nowhere(autojump
     assert not changes.may_take_nothing("mrch_1", now_s)
     assert changes.may_be_unserved(now_s)
     assert changes.may_lack_routes("mrch_1", now_s)
+
+
+async def test_what_came_after_a_backup_is_as_if_it_had_not_been(autojump_clock: MockClock) -> None:
+    changes = Changes()
+    changes.course("mrch_1", ASSET).first = FIRST
+    changes.times.up(changes.now_s())
+    then = deepcopy(changes)
+    then.times.down(changes.now_s())
+    changes.course("mrch_1", ASSET).change(SECOND, changes.now_s())
+    changes.course("mrch_2", ASSET).first = SECOND
+    changes.open("mrch_1").change(False, changes.now_s())
+    changes.offer("pay_1", "mrch_1", ASSET, SECOND, changes.now_s())
+    changes.merchants.append("mrch_2")
+    changes.delay_s.change(60, changes.now_s())
+    times = changes.times
+
+    changes.go_back(then)
+
+    assert changes.course("mrch_1", ASSET).now == FIRST
+    assert changes.open("mrch_1").now
+    assert (changes.offers, changes.merchants, list(changes.wallets)) == ([], [], [("mrch_1", ASSET)])
+    assert changes.delay_s.now == 60, "a backup has no payd.toml"
+    assert changes.course("mrch_1", ASSET).times is changes.times is times
+    assert times.lives == then.times.lives

@@ -76,7 +76,9 @@ class Restores:
                 self._ledger.problems.append(f"backup: {refused.message}")
                 return
             if not life.dead.is_set():
-                self._backups.append(_Backup(path, deepcopy(self._ledger), len(self._arrivals)))
+                told = deepcopy(self._ledger)
+                told.changes.times.down(self._ledger.changes.now_s())
+                self._backups.append(_Backup(path, told, len(self._arrivals)))
 
     def bring_back(self, directory: Path, realm: str, now_ms: int) -> bool:
         """Put a backup in the place of what a death has left, sometimes; returns whether that was done.
@@ -110,7 +112,7 @@ class Restores:
         now.doubtful = (stored & now.asked) - {one.reference for one in told.values()}
         now.answers, now.frames, now.glimpses = deepcopy((then.answers, then.frames, then.glimpses))
         now.heard, now.newest = [*then.heard], then.newest
-        now.changes.offers = [*then.changes.offers]
+        now.changes.go_back(then.changes)
         now.restores += 1
         del self._arrivals[backup.arrivals :]
 

@@ -37,6 +37,7 @@ MERCHANT_CHANGES: Final = frozenset(
     }
 )
 """All that happens, by name."""
+RESTORED: Final = "destinations are restored"
 
 
 class Shopkeeper(Caller):
@@ -96,15 +97,33 @@ class Shopkeeper(Caller):
         """Nodes that do not answer are nobody's fault here."""
         return answered.status in EXCUSED
 
+    def recall(self) -> None:
+        """The shops that were there when the backup was made, if one was brought back."""
+        opened = [replace(self.at, merchant_id=one) for one in self._changes.merchants]
+        self.shops[:] = [self.at, *opened]
+
     async def live(self, until: trio.Event) -> None:
         """Until all is calm; then everything is as it was answered, and everybody takes payments."""
-        await self._open_another()
+        if self.ledger.restores:
+            await self._come_back()
+        if len(self.shops) == 1:
+            await self._open_another()
         while not until.is_set():
             await trio.sleep(self.rng.random() * self._pause_max_s)
             shop = self.rng.choice(self.shops)
             await self.rng.choice(self._ways)(shop)
         for shop in self.shops:
             await self._look(shop)
+
+    async def _come_back(self) -> None:
+        """To where the shops were paid when the backup was made; all open again."""
+        for shop in self.shops:
+            there = {one["asset"].lower(): one for one in await self._read(shop)}
+            for asset in map(str.lower, self._assets):
+                course = self._changes.course(shop.merchant_id, asset)
+                self._say(asset, self._held.restored(course, shown_in(there.get(asset))))
+            await self._set_status(shop, "active")
+        self._happened[RESTORED] += 1
 
     # What is changed.
 
@@ -118,6 +137,7 @@ class Shopkeeper(Caller):
         shop = replace(self.at, merchant_id=made.body["merchant"]["id"])
         await self._register(shop, self._assets)
         self.shops.append(shop)
+        self._changes.merchants.append(shop.merchant_id)
         self._happened["second merchant"] += 1
 
     async def _replace(self, shop: Furnished) -> None:
@@ -147,13 +167,14 @@ class Shopkeeper(Caller):
         if not waiting:
             return
         one = self.rng.choice(waiting)
-        asked_s = self._changes.now_s()
+        asked_s, course = self._changes.now_s(), self._changes.course(shop.merchant_id, one["asset"].lower())
+        course.is_taking_back = True
         answered = await self.insist("DELETE", f"{_of(shop)}/crypto/{one['id']}/pending")
         if answered.status not in {200, 404}:
             self.refuse(answered, "pending")
             return
         shown = answered.body if answered.status == 200 else await self._find(shop, one["asset"])
-        course = self._changes.course(shop.merchant_id, one["asset"].lower())
+        course.is_taking_back = False
         self._say(one["asset"], self._held.taken_back(course, shown_in(shown), asked_s))
 
     async def _ask_again(self, shop: Furnished) -> None:
@@ -204,15 +225,18 @@ class Shopkeeper(Caller):
 
     async def _close(self, shop: Furnished) -> None:
         """Take no payments for a while."""
-        for is_open, status in ((False, self.rng.choice(("inactive", "suspended"))), (True, "active")):
-            course = self._changes.open(shop.merchant_id)
-            course.change(is_open, self._changes.now_s())
-            answered = await self.insist("PATCH", f"/v1/merchants/{shop.merchant_id}", {"status": status})
-            if answered.status != 200:
-                self.refuse(answered, "status")
-            course.done(self._changes.now_s())
+        for status in (self.rng.choice(("inactive", "suspended")), "active"):
+            await self._set_status(shop, status)
             await trio.sleep(self.rng.random() * CLOSED_MAX_S)
         self._happened["merchant is closed"] += 1
+
+    async def _set_status(self, shop: Furnished, status: str) -> None:
+        course = self._changes.open(shop.merchant_id)
+        course.change(status == "active", self._changes.now_s())
+        answered = await self.insist("PATCH", f"/v1/merchants/{shop.merchant_id}", {"status": status})
+        if answered.status != 200:
+            self.refuse(answered, "status")
+        course.done(self._changes.now_s())
 
     # How.
 
