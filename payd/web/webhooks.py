@@ -38,6 +38,7 @@ from payd.store.endpoints import (
     reveal_secret,
     rotate_secret,
     secrets_of,
+    sweep_endpoint,
     switch_endpoint,
 )
 from payd.store.idempotency import IdempotentRequest, Outcome, find_replay, keep_answer, once
@@ -210,10 +211,13 @@ async def enable(call: Call) -> Answer:
 
     To count them may take long, so it is done before the switch, and what came meanwhile is added in its
     step: the answer is kept together with its effect, and leaves out none.
+    What it was owed when it was disabled is cancelled first, to the last of it.
     """
     if (replay := call.realm.db.point(find_replay, idempotent(call, None))) is not None:
         return outcome_answer(replay)
     endpoint = call.realm.db.point(get_endpoint, call.account_id)
+    while await call.realm.db.write(sweep_endpoint, endpoint.id):
+        pass
     now_ms = call.realm.clock.now_ms()
     since_ms = missed_since_ms(endpoint, now_ms)
     look = partial(

@@ -344,6 +344,23 @@ async def test_enabling_counts_what_was_missed_and_a_replay_sends_exactly_that(t
         assert (await hooked.shop.call("POST", f"{ENDPOINT}/enable")).body["missedEvents"] == 0
 
 
+async def test_what_it_was_owed_is_missed_to_the_last_of_it_though_it_is_enabled_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("payd.store.endpoints.CANCEL_BATCH_MAX", 1)
+    async with open_hooked(tmp_path) as hooked:
+        await hooked.register()
+        await hooked.shop.call("POST", f"{ENDPOINT}/pause")
+        for _ in range(9):
+            await hooked.shop.pay()
+        await hooked.shop.call("POST", f"{ENDPOINT}/disable")
+        enabled = (await hooked.shop.call("POST", f"{ENDPOINT}/enable")).body
+        await hooked.advance(60)
+
+        assert enabled["missedEvents"] == 9
+        assert hooked.receiver.received == []
+
+
 async def test_what_was_missed_is_counted_also_where_a_clock_ahead_dated_the_registration(
     tmp_path: Path,
 ) -> None:
