@@ -16,6 +16,7 @@ from payd.cli.pasted import with_options
 from payd.cli.sections import Sections
 from payd.cli.show import Row, amount_words, moment, show_fields, show_json, show_rows
 from payd.cli.teaching import teach
+from payd.core.event import iso_ms
 from payd.core.ids import realm_of
 from payd.core.payment import cancelled_words
 from payd.core.status import Status
@@ -150,6 +151,9 @@ def _show(found: Row) -> None:
             "Amount": amount_words(found["amount"]),
             "Status": f"{found['status']}{reason}{', settled' if settled else ''}",
             "Created": f"{moment(found['createdAt'])} UTC",
+            "Expires": f"{moment(iso_ms(1000 * found['expiresAt']))} UTC",
+            "Merchant": found["merchantId"],
+            "Buyer's page": found.get("gatewayUrl"),
             "Transaction": (found["info"] or {}).get("txId"),
             "Refunded": refund and f"{moment(refund['recordedAt'])} UTC",
             "Refund by": refund and refund["txId"],

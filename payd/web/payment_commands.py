@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from payd.web.command import Command, OfId, OfMode, ask
+from payd.web.payments import gateway_url
 
 if TYPE_CHECKING:
     from payd.web.house import House
@@ -46,7 +47,9 @@ async def _list(house: House, args: _Payments) -> Any:
 
 
 async def _show(house: House, args: OfId) -> Any:
-    return await ask(house, args, "GET", _path(args))
+    """The API's detail, with the buyer's link, which only who creates a payment is told there."""
+    shown = await ask(house, args, "GET", _path(args))
+    return {**shown, "gatewayUrl": gateway_url(house.base_url, shown["paymentId"])}
 
 
 async def _match(house: House, args: _Match) -> Any:

@@ -48,6 +48,8 @@ def payment(*transfers: dict[str, Any], **more: Any) -> dict[str, Any]:
         "amount": USD,
         "status": "succeeded",
         "createdAt": "2026-01-01T00:00:00.000Z",
+        "expiresAt": 1767226500,
+        "merchantId": "mrch_1",
         "info": {"txId": TX},
         "failureReason": None,
         "cancellationReason": None,
@@ -69,6 +71,18 @@ def test_a_payment_is_shown_with_its_transfers(begun: Terminal, answers: dict[st
     for words in ("25.00 USD", "succeeded, settled", TX, "25.000000 USDC", " 77 ", "taken by a reorg"):
         assert words in shown
     assert begun.json("payment", "show", LIVE)["paymentId"] == LIVE
+
+
+def test_a_payment_is_shown_with_what_a_buyers_question_needs(
+    begun: Terminal, answers: dict[str, Any]
+) -> None:
+    answers["payment.show"] = payment(gatewayUrl="https://pay.example.com/pay/pay_1")
+
+    shown = begun("payment", "show", LIVE).output
+
+    assert "Expires       2026-01-01 00:15:00 UTC\n" in shown
+    assert "Merchant      mrch_1\n" in shown
+    assert "Buyer's page  https://pay.example.com/pay/pay_1\n" in shown
 
 
 def test_a_refund_is_shown_with_its_payment(begun: Terminal, answers: dict[str, Any]) -> None:

@@ -28,11 +28,12 @@ async def test_payments_are_found_by_how_their_reference_begins(shop: Shop) -> N
     assert ids(await shop.do("payment.list", status="succeeded")) == []
 
 
-async def test_a_payment_is_shown_as_the_api_shows_it(shop: Shop) -> None:
-    payment = await shop.pay()
-    assert (
-        await shop.do("payment.show", id=payment) == (await shop.call("GET", f"/v1/payments/{payment}")).body
-    )
+async def test_a_payment_is_shown_as_the_api_shows_it_with_the_buyers_link(shop: Shop) -> None:
+    body = {"referenceId": "ORDER-1", "amount": {"unit": "iso4217/USD", "value": "2500"}}
+    made = (await shop.call("POST", "/v1/payments", body, merchant_id=shop.merchant_id)).body
+    payment = made["paymentId"]
+    shown = (await shop.call("GET", f"/v1/payments/{payment}")).body
+    assert await shop.do("payment.show", id=payment) == {**shown, "gatewayUrl": made["gatewayUrl"]}
 
 
 async def test_an_id_is_no_path(shop: Shop) -> None:

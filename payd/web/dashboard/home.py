@@ -39,8 +39,8 @@ def test_steps(visit: Visit, done: FirstSteps) -> tuple[Step, ...]:
         Step("Add a webhook", "Your backend hears of each payment.", done.webhook, visit.to("webhooks")),
         Step("Create a payment", "It has a link for the buyer.", done.payment, visit.to("payments/create")),
         Step(
-            "Pay it with the Test Wallet",
-            "Choose the payment, open the buyer's page, and press Approve in its Test Console.",
+            "Pay it on the Test Console",
+            "Choose the payment, open the buyer's page, and press Approve there.",
             done.paid,
             visit.to("payments"),
         ),
