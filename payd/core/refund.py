@@ -7,6 +7,7 @@ Source: DESIGN.md, "6. The API: what SPEC.md leaves open"; DESIGN.md, "10. Live 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -20,6 +21,10 @@ from payd.core.status import Status
 NOT_TO_BUYER: Final = "the transaction pays nothing of the payment's asset to the buyer's account"
 TOO_OLD: Final = "the transaction is older than the payment"
 """What is wrong with a transaction that a merchant names as a refund, on every chain."""
+ANOTHERS: Final = (
+    "The transaction is recorded as the refund of {}, of the same buyer. If it paid both back, leave txId"
+    " out, and name it in the note."
+)
 
 
 class Repayment(msgspec.Struct, frozen=True):
@@ -58,6 +63,37 @@ def repayment_of(payment: Payment) -> Repayment:
         int(processing.option_amount.value),
         processing.buyer,
     )
+
+
+def check_own(payment: Payment, others: Iterable[Payment]) -> None:
+    """Refuse a transaction that paid the same buyer back for another payment, in the same asset.
+
+    One may pay many buyers back. What it brought one of them is not counted twice.
+
+    Args:
+        payment: Whose refund it is said to be.
+        others: Those whose refund it is already.
+
+    Raises:
+        InvalidParams: It is one of theirs.
+    """
+    way = _way_back(payment)
+    for other in others:
+        if way is not None and other.id != payment.id and _way_back(other) == way:
+            raise InvalidParams(ANOTHERS.format(other.id))
+
+
+def as_written(tx_id: str) -> str:
+    """The id of a transaction as its chain writes it: a hash in lower case, a signature as it is."""
+    return tx_id.lower() if tx_id.startswith("0x") else tx_id
+
+
+def _way_back(payment: Payment) -> tuple[str, str] | None:
+    """In which asset a payment is paid back and to whom, both canonical; None where nobody knows."""
+    if payment.processing is None or payment.processing.buyer is None:
+        return None
+    found = repayment_of(payment)
+    return found.asset, found.to
 
 
 def repayment(asset: str, amount: int, sender: str) -> Repayment:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from payd.core.errors import AlreadyRefunded
+from payd.core.payment import Payment
+from payd.store.payments import decode_payment
 
 Tx: TypeAlias = sqlite3.Connection
 
@@ -57,6 +59,16 @@ def refunds_of(tx: Tx, payment_ids: Sequence[str]) -> dict[str, Refund]:
         payment_ids,
     )
     return {payment_id: Refund(*row) for payment_id, *row in rows}
+
+
+def refunded_by(tx: Tx, account_id: str, tx_id: str) -> list[Payment]:
+    """The account's payments whose refund this transaction is recorded to be."""
+    rows = tx.execute(
+        "SELECT p.body FROM refunds r JOIN payments p ON p.id = r.payment_id"
+        " WHERE r.tx_id = ? AND p.account_id = ?",
+        (tx_id, account_id),
+    )
+    return [decode_payment(body) for (body,) in rows]
 
 
 def refund_out(tx: Tx, payment_id: str) -> RefundOut | None:

@@ -17,6 +17,7 @@ from payd.core.errors import InvalidParams, Issue, ParamsValidation, SealBroken,
 from payd.core.event import iso_ms
 from payd.core.money import MINOR_UNITS, parse_fiat
 from payd.core.payment import CANCELLED_BY_MERCHANT, Checkout, Payment
+from payd.core.refund import as_written, check_own
 from payd.core.status import Status, merchant_word
 from payd.core.text import is_one_line
 from payd.core.url import is_https_url
@@ -26,7 +27,7 @@ from payd.store.db import Tx
 from payd.store.idempotency import Outcome, find_replay, once
 from payd.store.merchants import named_merchants
 from payd.store.payments import PaymentFilter, list_payments
-from payd.store.refunds import insert_refund, refunds_of
+from payd.store.refunds import insert_refund, refunded_by, refunds_of
 from payd.store.transfers import transfers_of_payment
 from payd.web import query
 from payd.web.acts import act_of
@@ -174,11 +175,14 @@ async def refund(call: Call) -> Answer:
         return outcome_answer(replay)
     await check_refund(call.realm, payment, body.tx_id)
     now_ms = call.realm.clock.now_ms()
-    also = act_of(call, "payment.refund", payment.id, tx_id=body.tx_id)
+    tx_id = None if body.tx_id is None else as_written(body.tx_id)
+    also = act_of(call, "payment.refund", payment.id, tx_id=tx_id)
 
     def work(tx: Tx) -> Outcome:
         # Succeeded is final: what was read before the step is still so inside it.
-        insert_refund(tx, payment.id, body.tx_id, body.note, now_ms)
+        insert_refund(tx, payment.id, tx_id, body.note, now_ms)
+        if tx_id is not None:
+            check_own(payment, refunded_by(tx, payment.account_id, tx_id))
         if also is not None:
             also(tx)
         return Outcome(200, msgspec.json.encode(RefundRecorded(payment.id)))

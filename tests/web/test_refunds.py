@@ -13,7 +13,10 @@ from payd.core.payment import Payment
 from payd.store.db import Tx
 from payd.web.refunds import NOTE_MAX, TX_ID_MAX, check_refund, check_words
 from tests.ledger import sell
-from tests.shop import Shop
+from tests.shop import APPROVES, Got, Shop
+
+TX = "0x" + "ab" * 32
+SETTLES_LATE = "eip155:8453:0x0000000000000000000000000000000000000005"
 
 
 class Looking:
@@ -110,3 +113,39 @@ def test_words_have_bounds(tx_id: str | None, note: str | None, field: str) -> N
     with pytest.raises(ParamsValidation) as refused:
         check_words(tx_id, note)
     assert [issue.field for issue in refused.value.issues] == [field]
+
+
+async def paid_by(shop: Shop, account: str) -> str:
+    payment = await shop.pay()
+    got = await shop.call("POST", f"/v1/gateway/payment/{payment}/options", [account])
+    option = got.body["options"][0]["id"]
+    results = [{"type": "walletRpc", "data": ["0x" + "11" * 65]}]
+    confirm = {"optionId": option, "results": results}
+    got = await shop.call("POST", f"/v1/gateway/payment/{payment}/confirm", confirm)
+    assert got.status == 200, got.body
+    await shop.call("POST", f"/v1/test/payments/{payment}/simulate", {"to": "succeeded"})
+    return payment
+
+
+async def record(shop: Shop, payment: str, tx_id: str | None, note: str | None = None) -> Got:
+    body = {"paymentId": payment, "txId": tx_id, "note": note}
+    return await shop.call("POST", "/v1/refunds", body, merchant_id=shop.merchant_id)
+
+
+async def test_one_transaction_is_the_refund_of_one_of_a_buyers_payments(shop: Shop) -> None:
+    first, second, other = [await paid_by(shop, one) for one in (APPROVES, APPROVES, SETTLES_LATE)]
+    assert (await record(shop, first, TX)).status == 200
+    refused = await record(shop, second, TX.upper().replace("X", "x"))
+
+    assert (refused.status, refused.code) == (400, "invalid_params")
+    assert first in refused.body["message"]
+    # Some pay several buyers with one transaction.
+    assert (await record(shop, other, TX)).status == 200
+    assert (await record(shop, second, None, f"with {first}")).status == 200
+
+
+async def test_a_transaction_is_recorded_as_its_chain_writes_it(shop: Shop) -> None:
+    payment = await paid_by(shop, APPROVES)
+    assert (await record(shop, payment, TX.upper().replace("X", "x"))).status == 200
+
+    assert (await shop.call("GET", f"/v1/payments/{payment}")).body["refund"]["txId"] == TX
