@@ -43,6 +43,10 @@ NOT_FOR_THIS: Final = (
     "The transaction does not pay what the option asks for. Send exactly what the option's action says; the"
     " payment is still open."
 )
+BY_CONTRACT: Final = (
+    "The coins were sent by way of a contract, as some wallets do. There nobody sees which payment they are"
+    " for. Do not send them again: ask the merchant, and show the transaction."
+)
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -120,14 +124,17 @@ class Sent:
         tag = payment_tag(payment.id)
         destination = parse_account(quote.destination).address.lower()
         wrapped = sending.value == 0 and tag in tags_in(transaction.input, destination, quote.amount)
-        if not (is_direct(transaction, sending) or wrapped):
+        by_contract = sending.value > 0 and transaction.to != sending.to and tag in transaction.input
+        if not (is_direct(transaction, sending) or wrapped or by_contract):
             return InvalidParams(NOT_FOR_THIS)
-        if receipt is None:
-            return None
-        if receipt.status == 0:
+        if receipt is not None and receipt.status == 0:
             # Who wrapped the call may do so once more, and no node alone has anybody pay twice.
             is_over = is_witnessed and is_direct(transaction, sending)
             return InvalidParams(REVERTED, details=PAY_AGAIN if is_over else None)
+        if by_contract:
+            return InvalidParams(BY_CONTRACT)
+        if receipt is None:
+            return None
         asset = self._commitments.asset_key(quote)
         if sending.value:
             watched = Watched(tokens=set(), destinations={destination}, native=asset)

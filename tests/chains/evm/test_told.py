@@ -12,7 +12,7 @@ from payd.chains.base import Accepted, Refused, Unseen
 from payd.chains.evm import told as evm_told
 from payd.chains.evm.abi import MULTICALL3, Call, aggregate3_call
 from payd.chains.evm.binding import payment_tag, tagged_transfer, transfer_call
-from payd.chains.evm.told import LOOKS, NOT_FOR_THIS, PAY_AGAIN, REVERTED
+from payd.chains.evm.told import BY_CONTRACT, LOOKS, NOT_FOR_THIS, PAY_AGAIN, REVERTED
 from payd.chains.evm.track import Told, Track
 from payd.core.errors import ChainUnavailable, InvalidParams
 from payd.core.option import Quote
@@ -172,6 +172,36 @@ async def test_coins_that_are_not_what_was_asked_for_are_refused(
     assert words(await scene.check(payment, quote, tx_hash)) == NOT_FOR_THIS
     await scene.chain.mine()
     assert words(await scene.check(payment, quote, tx_hash)) == NOT_FOR_THIS
+
+
+async def bundling(scene: Scene, value: int) -> str:
+    """Coins that the buyer's wallet sends in a bundle of its own, as EIP-7702 has it; which transaction."""
+    wallet = await scene.chain.deploy("Wallet1271", ["address"], [address(BUYER)])
+    owner = "0x" + address(BUYER)[2:].lower().rjust(64, "0")
+    await scene.chain.rpc("anvil_setCode", address(BUYER), "0xef0100" + wallet[2:].lower())
+    await scene.chain.rpc("anvil_setStorageAt", address(BUYER), "0x0", owner)
+    bundled = calldata("execute(address,uint256,bytes)", SHOP, value, TAG)
+    tx_hash = await scene.chain.send_as(account(BUYER), address(BUYER), bundled)
+    await scene.chain.receipt(tx_hash)
+    return tx_hash
+
+
+async def test_nobody_is_asked_to_send_again_what_a_wallet_sent_by_its_contract(scene: Scene) -> None:
+    payment, quote = await offered(scene, ETH)
+    before = int(await scene.chain.rpc("eth_getBalance", SHOP, "latest"), 16)
+    tx_hash = await bundling(scene, WEI)
+
+    assert int(await scene.chain.rpc("eth_getBalance", SHOP, "latest"), 16) == before + WEI
+    assert words(await scene.check(payment, quote, tx_hash)) == BY_CONTRACT
+
+
+async def test_what_was_reverted_in_its_contract_moved_nothing(scene: Scene) -> None:
+    payment, quote = await offered(scene, ETH)
+    refused = await scene.check(payment, quote, await bundling(scene, 10**30))
+
+    assert words(refused) == REVERTED
+    assert isinstance(refused, Refused)
+    assert refused.error.details == {}
 
 
 async def test_a_transaction_that_was_reverted_is_refused(scene: Scene) -> None:
