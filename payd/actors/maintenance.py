@@ -122,9 +122,10 @@ class Maintenance:
         pages = partial(self._prune_pages, now_ms=now_ms)
         chores = {
             "answers": partial(prune, prune_answers, now_ms - ANSWERS_KEPT_MS),
+            # Each before what it keeps: a job its deliveries, and a delivery its event.
+            "jobs": partial(prune, prune_jobs, before_ms),
             "deliveries": partial(pages, prune_deliveries, before_ms),
             "events": partial(pages, prune_events, before_ms),
-            "jobs": partial(prune, prune_jobs, before_ms),
             "secrets": partial(prune, prune_secrets, before_ms),
             "endpoints": partial(prune, prune_endpoints, before_ms),
             "relays": partial(pages, prune_relays, relays_before_ms),

@@ -45,11 +45,13 @@ class Pruned(NamedTuple):
 def prune_deliveries(tx: Tx, after_seq: int, before_ms: int, limit: int, now_ms: int = SEQ_MAX) -> Pruned:
     """Forget deliveries that were created before that, with their logs, among the `limit` next rows.
 
-    One that is still to be sent stays, but for those of an endpoint that was on hold all that time.
+    One that is still to be sent stays, but for those of an endpoint that was on hold all that time; so does
+    one that is counted by a replay job.
     """
     rows = tx.execute(
         "SELECT d.seq, d.id, d.created_at_ms,"
-        " d.state = 'pending' AND NOT (p.state = 'paused' AND p.off_since_ms < ?) FROM deliveries d"
+        " d.state = 'pending' AND NOT (p.state = 'paused' AND p.off_since_ms < ?)"
+        " OR EXISTS (SELECT 1 FROM webhook_job_deliveries j WHERE j.delivery_id = d.id) FROM deliveries d"
         " JOIN endpoints p ON p.id = d.endpoint_id WHERE d.seq > ? ORDER BY d.seq LIMIT ?",
         (before_ms, after_seq, limit),
     ).fetchall()
@@ -63,16 +65,26 @@ def prune_deliveries(tx: Tx, after_seq: int, before_ms: int, limit: int, now_ms:
 def prune_events(tx: Tx, after_seq: int, before_ms: int, limit: int, now_ms: int = SEQ_MAX) -> Pruned:
     """Forget events from before that of which no delivery is left, among the `limit` next rows.
 
+    Each account's go in their order: a listener whose cursor is at one that is left misses none behind it.
     The newest stays whatever its age: the next one is numbered after it, and listeners resume by numbers.
     """
     rows = tx.execute(
-        "SELECT seq, created_at_ms, EXISTS (SELECT 1 FROM deliveries d WHERE d.event_seq = events.seq)"
+        "SELECT seq, account_id, created_at_ms,"
+        " EXISTS (SELECT 1 FROM deliveries d WHERE d.event_seq = events.seq)"
         " OR seq = (SELECT max(seq) FROM events) FROM events WHERE seq > ? ORDER BY seq LIMIT ?",
         (after_seq, limit),
     ).fetchall()
-    gone = [(seq,) for seq, at_ms, stays in rows if at_ms < before_ms and not stays]
+    left = "SELECT 1 FROM events WHERE account_id = ? AND seq <= ? AND created_at_ms <= ? LIMIT 1"
+    accounts = {row[1] for row in rows}
+    keeping = {each for each in accounts if tx.execute(left, (each, after_seq, now_ms)).fetchone()}
+    gone = []
+    for seq, account_id, at_ms, stays in rows:
+        if at_ms < before_ms and not stays and account_id not in keeping:
+            gone.append((seq,))
+        elif at_ms <= now_ms:
+            keeping.add(account_id)
     tx.executemany("DELETE FROM events WHERE seq = ?", gone)
-    return Pruned(len(gone), _go_on([row[:2] for row in rows], before_ms, limit, now_ms))
+    return Pruned(len(gone), _go_on([(row[0], row[2]) for row in rows], before_ms, limit, now_ms))
 
 
 def lacks_events(tx: Tx, account_id: str, after_ms: int) -> bool:

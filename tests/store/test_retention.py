@@ -179,8 +179,47 @@ async def test_a_prune_goes_on_after_what_stays(realm_db: Database) -> None:
     assert await realm_db.write(prune_deliveries, 0, 100, 1) == (0, 1)
     assert await realm_db.write(prune_deliveries, 1, 100, 1) == (1, 2)
     assert await realm_db.write(prune_events, 0, 100, 2) == (2, 2)
-    assert await realm_db.write(prune_events, 2, 100, 2) == (1, 4), "the third waits for its delivery"
+    assert await realm_db.write(prune_events, 2, 100, 2) == (0, 4), "the third waits for its delivery"
     assert await realm_db.write(prune_events, 4, 100, 2) == (0, None), "the last is the newest"
+
+
+async def test_no_event_goes_before_an_older_one_of_its_account(realm_db: Database) -> None:
+    """Who listens and goes on behind that one would not be told that the other is missing."""
+    for number in range(8):
+        if number == 2:
+            await register(realm_db, "acct_1", "ep_1")
+        await happen(realm_db, number, account_id=f"acct_{1 + number % 2}", now_ms=number)
+    await realm_db.write(run_sql, "UPDATE deliveries SET state = 'succeeded' WHERE id <> 'dlv_2'")
+    await realm_db.write(prune_deliveries, 0, 100, 500)
+
+    def left() -> list[str]:
+        return realm_db.point(lambda tx: [one for (one,) in tx.execute("SELECT id FROM events ORDER BY seq")])
+
+    assert await realm_db.write(prune_events, 0, 100, 3) == (2, 3)
+    assert await realm_db.write(prune_events, 3, 100, 3) == (2, 6)
+    assert left() == ["evt_2", "evt_4", "evt_6", "evt_7"], (
+        "of the first account all since the one that is owed"
+    )
+
+    await realm_db.write(settle)
+    await realm_db.write(prune_deliveries, 0, 100, 500)
+    await realm_db.write(prune_events, 0, 100, 500)
+    assert left() == ["evt_7"]
+
+
+async def test_a_delivery_stays_as_long_as_a_job_counts_it(realm_db: Database) -> None:
+    """Else one that was sent again after a fortnight would count as one that waits, in a job that is over."""
+    await register(realm_db, "acct_1", "ep_1")
+    for number in (1, 2):
+        await happen(realm_db, number, now_ms=0)
+    await realm_db.write(settle)
+    await realm_db.write(run_sql, JOB, "done")
+    await realm_db.write(run_sql, "INSERT INTO webhook_job_deliveries VALUES ('job_1', 'dlv_1')")
+
+    assert await realm_db.write(prune_deliveries, 0, 5, 500) == (1, None)
+    while await realm_db.write(prune_jobs, 11, 9):
+        pass
+    assert await realm_db.write(prune_deliveries, 0, 11, 500) == (1, None)
 
 
 async def test_events_are_lacking_where_those_of_the_accounts_own_payments_were_forgotten(
