@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from payd.core.errors import PaydError, SettlementAssetConflict
+
 _FIELDS: Final = {
     "merchantName": "Name",
     "merchantEmail": "E-mail",
@@ -24,21 +26,24 @@ _FIELDS: Final = {
     "note": "Note",
 }
 _QUESTION: Final = {"id": "Id", "name": "What is asked", "type": "Kind"}
-
-# Each field that a message names stands at its beginning, or behind the words about another.
-_NAMED: Final = re.compile(r"(?:(?<=^)|(?<=; ))([a-zA-Z]+(?:\[\d+\])?(?:\.[a-z]+)?)(?=: )")
 _PLACE: Final = re.compile(r"collect\[(\d+)\]\.(\w+)")
-_TWICE: Final = re.compile(r"A settlement for \S+ exists\. Change its destination with PUT instead\.")
 _CHANGE_IT: Final = "This asset has an address already. Change that one on the merchant's page."
 
 
-def as_labels(message: str) -> str:
-    """A message of the API for a page: fields by their labels, and no way that only a program has."""
-    return _NAMED.sub(_label, _TWICE.sub(_CHANGE_IT, message)).replace(".; ", ". ")
+def as_labels(refusal: PaydError) -> str:
+    """What a page says of a refusal: fields by their labels, and no way that only a program has."""
+    if isinstance(refusal, SettlementAssetConflict):
+        return _CHANGE_IT
+    field = str(refusal.details.get("field"))
+    if refusal.message.startswith(f"{field}: "):
+        return _label(field) + refusal.message.removeprefix(field)
+    if not refusal.issues:
+        return refusal.message
+    said = "; ".join(f"{_label(issue.field)}: {issue.message}" for issue in refusal.issues)
+    return said.replace(".; ", ". ")
 
 
-def _label(found: re.Match[str]) -> str:
-    field = found[1]
+def _label(field: str) -> str:
     place = _PLACE.fullmatch(field)
     if place is not None and place[2] in _QUESTION:
         return f"Question {int(place[1]) + 1}, {_QUESTION[place[2]]}"

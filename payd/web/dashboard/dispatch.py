@@ -267,7 +267,7 @@ def _refused(visit: Visit, refusal: PaydError) -> Answer:
         "error.html",
         STATUS[type(refusal)],
         heading=_HEADINGS.get(refusal.code, "This did not work"),
-        body=as_labels(refusal.message),
+        body=as_labels(refusal),
         request_id=visit.request_id if broken else "",
     )
     found.headers += _more(refusal)

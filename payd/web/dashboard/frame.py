@@ -128,7 +128,7 @@ def frame_of(visit: Visit) -> Frame:
         once=new_token(house.entropy, visit.now_ms),
         banners=banners_of(visit) if known else (),
         flash=visit.flash,
-        refusal="" if visit.refusal is None else as_labels(visit.refusal.message),
+        refusal="" if visit.refusal is None else as_labels(visit.refusal),
         typed={} if visit.refusal is None else _shown_again(visit.form),
     )
 

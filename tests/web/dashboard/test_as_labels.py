@@ -6,27 +6,36 @@ import re
 
 import pytest
 
+from payd.core.errors import InvalidParams, Issue, ParamsValidation
 from payd.web.dashboard.as_labels import as_labels
 from tests.shop import USDC_BASE, WALLET, Shop
 from tests.visitor import sign_in
 
 
 @pytest.mark.parametrize(
-    ("message", "said"),
+    ("wrong", "said"),
     [
-        ("merchantName: 1 to 256 printable characters.", "Name: 1 to 256 printable characters."),
-        ("merchantName: a; merchantEmail: b", "Name: a; E-mail: b"),
-        ("merchantName: Too long.; status: One of a, b.", "Name: Too long. Status: One of a, b."),
-        ("settlements[0].destination: the zero address", "Address: the zero address"),
-        ("collect[1].id: Each id once.", "Question 2, Id: Each id once."),
-        ("Such as: note: it stays", "Such as: note: it stays"),
-        ("somethingNew: it stays, too", "somethingNew: it stays, too"),
-        ("The url must begin with https://.", "The url must begin with https://."),
-        ("", ""),
+        ([("merchantName", "1 to 256 printable characters.")], "Name: 1 to 256 printable characters."),
+        ([("merchantName", "a"), ("merchantEmail", "b")], "Name: a; E-mail: b"),
+        ([("merchantName", "Too long."), ("status", "One of a, b.")], "Name: Too long. Status: One of a, b."),
+        ([("settlements[0].destination", "the zero address")], "Address: the zero address"),
+        ([("collect[1].id", "Each id once.")], "Question 2, Id: Each id once."),
+        ([("somethingNew", "note: it stays")], "somethingNew: note: it stays"),
     ],
 )
-def test_a_field_is_called_what_its_label_says(message: str, said: str) -> None:
-    assert as_labels(message) == said
+def test_a_field_is_called_what_its_label_says(wrong: list[tuple[str, str]], said: str) -> None:
+    assert as_labels(ParamsValidation.of(*(Issue(*one) for one in wrong))) == said
+
+
+def test_a_value_that_cannot_be_is_called_so_too() -> None:
+    refusal = InvalidParams("amount.value: no.", details={"field": "amount.value"})
+    assert as_labels(refusal) == "Amount: no."
+
+
+def test_what_names_no_field_is_said_as_it_is() -> None:
+    assert as_labels(InvalidParams("note: the url must begin with https://.")) == (
+        "note: the url must begin with https://."
+    )
 
 
 async def test_no_form_names_a_field_of_the_api_or_a_method(shop: Shop) -> None:
