@@ -5,15 +5,15 @@ Source: DESIGN.md, "2. The stack".
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import parse_qs
 
 import msgspec
 
-from payd.core.errors import InvalidParams, Issue, ParamsValidation, PaydError, UnsupportedMediaType
+from payd.core.errors import InvalidParams, ParamsValidation, PaydError, UnsupportedMediaType
+from payd.web.issues import issues_of
 
 if TYPE_CHECKING:
     from payd.web.auth import Caller
@@ -23,21 +23,6 @@ T = TypeVar("T")
 
 JSON_TYPE = "application/json"
 PROBLEM_TYPE = "application/problem+json"
-
-# msgspec says where a value is wrong at the end of its message: "… - at `$.amount.value`".
-_PLACE = re.compile(r"^(?P<words>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$", re.DOTALL)
-_MISSING = re.compile(r"^Object missing required field `(?P<name>[^`]*)`$")
-_UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>[^`]*)`$")
-_TYPES = re.compile(r"`(?P<names>\w+(?: \| \w+)*)`")
-# msgspec names types as Python does, or as JSON does; people are told them as JSON does.
-_TYPE_WORDS: Final = {
-    "str": "a string",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "array": "an array",
-    "object": "an object",
-}
 
 
 class Recalled(Protocol):
@@ -180,7 +165,7 @@ def decode_json(request: Request, type: type[T]) -> T:
     Raises:
         UnsupportedMediaType: The body says that it is something other than JSON.
         InvalidParams: It is not JSON at all.
-        ParamsValidation: It is JSON and misses the schema; `issues` names the first field that is wrong.
+        ParamsValidation: It is JSON and misses the schema; `issues` names the fields that are wrong.
     """
     said = request.headers.get("content-type")
     if said is not None and said.partition(";")[0].strip().lower() != JSON_TYPE:
@@ -189,10 +174,10 @@ def decode_json(request: Request, type: type[T]) -> T:
         if not request.body.isascii():
             request.body.decode()  # JSON is UTF-8, also in the fields that are passed over
         return msgspec.json.decode(request.body, type=type)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         if why := _why_no_json(request.body):
             raise InvalidParams(f"The body is not valid JSON: {why}.") from None
-        raise ParamsValidation.of(issue_of(str(error))) from None
+        raise ParamsValidation.of(*issues_of(request.body, type)) from None
 
 
 def _why_no_json(body: bytes) -> str | None:
@@ -213,22 +198,3 @@ def _why_no_json(body: bytes) -> str | None:
         why = str(error).removeprefix("JSON is malformed: ")
         return why.replace("Input data was truncated", "it ends too early")
     return None
-
-
-def issue_of(words: str) -> Issue:
-    """The field and the complaint in msgspec's words; the whole body is called `body`."""
-    match = _PLACE.match(words)
-    assert match is not None, "the pattern matches any text"
-    message = match["words"]
-    path = (match["path"] or "").replace("[...]", "[]").lstrip(".")
-    if missing := _MISSING.match(message):
-        path, message = f"{path}.{missing['name']}".lstrip("."), "Required."
-    elif unknown := _UNKNOWN.match(message):
-        path, message = f"{path}.{unknown['name']}".lstrip("."), "Unknown field."
-    elif message.startswith("Expected"):
-        message = _TYPES.sub(_in_words, message)
-    return Issue(path or "body", message)
-
-
-def _in_words(types: re.Match[str]) -> str:
-    return " or ".join(_TYPE_WORDS.get(name, name) for name in types["names"].split(" | "))

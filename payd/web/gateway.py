@@ -25,9 +25,10 @@ from payd.core.payment import CANCELLED_BY_USER, Payment
 from payd.web import query
 from payd.web.accounts import accounts_in
 from payd.web.actions import ActionOut, BuildData, render_action
-from payd.web.call import Answer, Call, issue_of
+from payd.web.call import Answer, Call
 from payd.web.client import rate_key
 from payd.web.idempotent import check_nothing, idempotent, outcome_answer
+from payd.web.issues import issue_of
 from payd.web.limits import refuse_for
 from payd.web.logos import logo_url
 from payd.web.lookup import who_is_paid

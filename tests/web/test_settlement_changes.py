@@ -253,7 +253,9 @@ async def test_who_deletes_everything_first_is_told_of_all_the_same(tmp_path: Pa
 
 
 @pytest.mark.parametrize("delay_s", [0, DELAY_S])
-async def test_who_deletes_everything_and_waits_until_its_past_is_forgotten_is_told_of_too(tmp_path: Path, delay_s: int) -> None:
+async def test_who_deletes_everything_and_waits_until_its_past_is_forgotten_is_told_of_too(
+    tmp_path: Path, delay_s: int
+) -> None:
     async with open_till(tmp_path / "data", delay_s=delay_s) as till:
         await till.delete()
         await trio.sleep(DAY_S)
