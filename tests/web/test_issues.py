@@ -20,7 +20,7 @@ class Amount(msgspec.Struct, forbid_unknown_fields=True):
 
 class Payment(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     amount: Amount
-    items: list[Amount] = []
+    items: Annotated[list[Amount], msgspec.Meta(max_length=9)] = []
     note: str | None = None
     paid_by: Amount | msgspec.UnsetType = msgspec.UNSET
     more: dict[str, int] = {}
@@ -65,7 +65,7 @@ def test_the_wrong_field_is_named(body: bytes, field: str, words: str | None) ->
 
 
 def test_every_wrong_field_is_named_in_the_schemas_order_and_then_what_is_unknown() -> None:
-    body = b'{"z":1,"paidBy":{},"items":[{"value":1},{"value":"1"},{}],"note":1,"y":2}'
+    body = b'{"z":1,"paidBy":{"x":1},"items":[{"value":1},{"value":"1"},{}],"note":1,"y":2}'
 
     assert [(issue.field, issue.message) for issue in issues_of(body, Payment)] == [
         ("amount", "Required."),
@@ -73,6 +73,7 @@ def test_every_wrong_field_is_named_in_the_schemas_order_and_then_what_is_unknow
         ("items[2].value", "Required."),
         ("note", "Expected a string or null, got a whole number"),
         ("paidBy.value", "Required."),
+        ("paidBy.x", "Unknown field."),
         ("z", "Unknown field."),
         ("y", "Unknown field."),
     ]
