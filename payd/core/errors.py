@@ -50,7 +50,8 @@ class ParamsValidation(PaydError):
     @classmethod
     def of(cls, *issues: Issue) -> ParamsValidation:
         """The refusal of these fields; its message says of each what is wrong."""
-        return cls("; ".join(f"{issue.field}: {issue.message}" for issue in issues), issues=issues)
+        words = "; ".join(f"{issue.field}: {issue.message}" for issue in issues)
+        return cls(words.replace(".; ", ". "), issues=issues)
 
 
 class InvalidParams(PaydError):

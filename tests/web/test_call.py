@@ -78,7 +78,7 @@ def test_json_that_misses_its_schema_is_refused_for_all_that_is_wrong() -> None:
 
     assert [issue.field for issue in refused.value.issues] == ["amount", "note", "extra"]
     assert refused.value.message == (
-        "amount: Required.; note: Expected a string or null, got a whole number; extra: Unknown field."
+        "amount: Required. note: Expected a string or null, got a whole number; extra: Unknown field."
     )
 
 
