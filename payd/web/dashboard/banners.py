@@ -5,7 +5,7 @@ Source: DESIGN.md, "11. Pages"; DESIGN.md, "7. Events and webhooks".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -17,6 +17,9 @@ from payd.store.settlement_changes import next_change_of
 
 if TYPE_CHECKING:
     from payd.web.dashboard.visit import Visit
+
+# Until then it has failed once or twice, and counted seconds would only seem exact.
+JUST_MS: Final = 60_000
 
 
 class Banner(msgspec.Struct, frozen=True):
@@ -68,6 +71,9 @@ def endpoint_banners(endpoint: Endpoint, now_ms: int, href: str, mode: str) -> t
     if endpoint.failing_since_ms is None or endpoint.state is not EndpointState.ENABLED:
         return ()
     until_ms = disables_at_ms(endpoint, now_ms)
-    words = f"{name} has been failing for {span(now_ms - endpoint.failing_since_ms)}"
-    words += "" if until_ms is None else "; it will be disabled on"
+    lasts_ms = now_ms - endpoint.failing_since_ms
+    words = f"{name} has been failing for {span(lasts_ms)}"
+    if lasts_ms < JUST_MS:
+        words = f"{name} has just begun to fail"
+    words += "" if until_ms is None else "; if that goes on, it will be disabled on"
     return (Banner("wait", words, until_ms, ".", href, "See why"),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -24,9 +25,26 @@ def test_a_failing_endpoint_is_told_with_when_it_will_be_disabled() -> None:
     since_ms = NOW_MS - 76 * HOUR_MS
     failing = msgspec.structs.replace(WORKING, failing_since_ms=since_ms, last_failure_at_ms=NOW_MS - HOUR_MS)
     [banner] = endpoint_banners(failing, NOW_MS, "/d/live/webhooks", "live")
-    assert banner.words == "The webhook endpoint has been failing for 3 d 4 h; it will be disabled on"
+    assert (
+        banner.words
+        == "The webhook endpoint has been failing for 3 d 4 h; if that goes on, it will be disabled on"
+    )
     assert banner.at_ms == since_ms + DISABLE_AFTER_MS
     assert (banner.kind, banner.href) == ("wait", "/d/live/webhooks")
+
+
+def test_one_that_fails_for_the_first_time_is_not_said_to_have_failed_for_no_time() -> None:
+    failing = msgspec.structs.replace(WORKING, failing_since_ms=NOW_MS - 59_999, last_failure_at_ms=NOW_MS)
+    [banner] = endpoint_banners(failing, NOW_MS, "", "test")
+    assert (
+        banner.words
+        == "The test webhook endpoint has just begun to fail; if that goes on, it will be disabled on"
+    )
+    [banner] = endpoint_banners(failing, NOW_MS + 1, "", "test")
+    assert (
+        banner.words
+        == "The test webhook endpoint has been failing for 1 min; if that goes on, it will be disabled on"
+    )
 
 
 def test_one_that_nothing_was_sent_to_since_its_failures_is_not_told_a_day_that_is_none() -> None:
@@ -60,7 +78,7 @@ async def banner_on(visitor: Visitor, path: str) -> bool:
     page = await visitor.follow(path)
     assert page.status == 200, path
     assert "</html>" in page.html, path
-    return "webhook endpoint has been failing" in page.text
+    return re.search("webhook endpoint has (just begun to fail|been failing)", page.text) is not None
 
 
 async def ids_of(hooked: Hooked) -> dict[str, str]:
