@@ -211,7 +211,10 @@ def test_a_server_that_restarts_is_found_again(till: Till, open_page: OpenPage, 
 
 def test_losing_the_network_is_said_and_taken_back(till: Till, open_page: OpenPage) -> None:
     page = open_page()
-    page.goto(till.pay())
+    link = till.pay()
+    with page.expect_websocket() as socket:
+        page.goto(link)
+    socket.value.wait_for_event("framereceived")  # one that comes later says that there is a network
     page.context.set_offline(True)
     expect(page.get_by_role("alert")).to_contain_text("No connection")
     page.context.set_offline(False)
