@@ -28,7 +28,7 @@ from payd.web.actions import ActionOut, BuildData, render_action
 from payd.web.call import Answer, Call
 from payd.web.client import rate_key
 from payd.web.idempotent import check_nothing, idempotent, outcome_answer
-from payd.web.issues import issue_of
+from payd.web.issues import issues_of
 from payd.web.limits import refuse_for
 from payd.web.logos import logo_url
 from payd.web.lookup import who_is_paid
@@ -309,9 +309,9 @@ def _by_schema(collected: CollectedData) -> tuple[tuple[str, str], ...]:
 def _listed(collected: CollectedData) -> tuple[tuple[str, str], ...]:
     try:
         read = msgspec.convert(collected, CollectedFields)
-    except msgspec.ValidationError as error:
-        issue = issue_of(str(error))
-        raise ParamsValidation.of(Issue(f"collectedData.{issue.field}", issue.message)) from None
+    except msgspec.ValidationError:
+        issues = issues_of(msgspec.json.encode(collected), CollectedFields, "collectedData")
+        raise ParamsValidation.of(*issues) from None
     return tuple((field.id, field.value) for field in read.fields)
 
 

@@ -37,16 +37,17 @@ _REQUIRED: Final = "Required."
 _UNKNOWN_FIELD: Final = "Unknown field."
 
 
-def issues_of(body: bytes, type: Any) -> tuple[Issue, ...]:
+def issues_of(value: bytes, type: Any, at: str = "") -> tuple[Issue, ...]:
     """Each field that is wrong, in the schema's order, and then what it does not know; `ISSUES_MAX` at most.
 
     msgspec stops at the first one, and who mends that would be told of the next one only then.
 
     Args:
-        body: JSON.
+        value: JSON.
         type: What it was to be. None are given if it is.
+        at: Its place in the body; nothing for the whole.
     """
-    return tuple(islice(_misses(body, type, ""), ISSUES_MAX))
+    return tuple(islice(_misses(value, type, at), ISSUES_MAX))
 
 
 def issue_of(words: str, at: str = "") -> Issue:

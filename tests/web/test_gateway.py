@@ -221,6 +221,23 @@ async def test_answers_that_nobody_asked_for_are_refused_and_an_empty_list_is_no
     assert (await shop.call("POST", path, body, service_version=PREVIEW)).status == 200
 
 
+async def test_each_answer_that_is_no_answer_is_named(shop: Shop) -> None:
+    payment = await shop.pay()
+    option = (await shop.options(payment, [BUYER]))[0]
+    body = {
+        "optionId": option["id"],
+        "results": [{"type": "walletRpc", "data": [SIGNATURE]}],
+        "collectedData": {"fields": [{"id": "fullName"}, {"id": 7, "value": "A"}]},
+    }
+    found = await shop.call("POST", f"/v1/gateway/payment/{payment}/confirm", body)
+    assert (found.status, found.code) == (400, "params_validation")
+    assert found.body["issues"] == [
+        {"field": "collectedData.fields[0].value", "message": "Required."},
+        {"field": "collectedData.fields[1].id", "message": "Expected a string, got a whole number"},
+    ]
+    assert await shop.status(payment) == "requires_action"
+
+
 async def test_a_confirm_that_misses_its_schema_changes_nothing(shop: Shop) -> None:
     payment = await shop.pay()
     option = (await shop.options(payment, [BUYER]))[0]["id"]

@@ -54,9 +54,8 @@ def change_banners(visit: Visit) -> tuple[Banner, ...]:
     change = None if live is None else live.db.point(next_change_of, visit.account_id)
     if change is None:
         return ()
-    words = "The address to which money goes is to change, first on"
-    if visit.mode != "live":
-        words = f"In live mode: {words}"
+    where = "" if visit.mode == "live" else "In live mode: "
+    words = f"{where}The address to which money goes is to change, first on"
     to = visit.to(f"/d/live/merchants/{change.merchant_id}")
     return (Banner("wait", words, change.due_at_ms, ".", to, "Look, or cancel it"),)
 
@@ -72,8 +71,6 @@ def endpoint_banners(endpoint: Endpoint, now_ms: int, href: str, mode: str) -> t
         return ()
     until_ms = disables_at_ms(endpoint, now_ms)
     lasts_ms = now_ms - endpoint.failing_since_ms
-    words = f"{name} has been failing for {span(lasts_ms)}"
-    if lasts_ms < JUST_MS:
-        words = f"{name} has just begun to fail"
-    words += "" if until_ms is None else "; if that goes on, it will be disabled on"
-    return (Banner("wait", words, until_ms, ".", href, "See why"),)
+    fails = "has just begun to fail" if lasts_ms < JUST_MS else f"has been failing for {span(lasts_ms)}"
+    then = "" if until_ms is None else "; if that goes on, it will be disabled on"
+    return (Banner("wait", f"{name} {fails}{then}", until_ms, ".", href, "See why"),)
