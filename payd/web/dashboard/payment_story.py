@@ -32,7 +32,7 @@ from payd.web.checkout.progress import explorer_of
 from payd.web.checkout.view import short_account
 from payd.web.dashboard.audit import called
 from payd.web.dashboard.payments_view import STATUS_WORDS, amount_words
-from payd.web.dashboard.webhooks_view import REASONS, STATES
+from payd.web.dashboard.webhooks_view import REASONS, STATES, last_word
 from payd.web.schema import Words
 
 QUOTES_SHOWN: Final = 3
@@ -232,7 +232,7 @@ def _tried(entry: DeliveryTried) -> Line:
 
 
 def _outcome(entry: DeliveryTried) -> str:
-    return str(entry.status) if entry.status is not None else entry.error_class or "no answer"
+    return last_word(entry.status, entry.error_class) or "no answer"
 
 
 def _state(entry: DeliveryOwed) -> str:

@@ -24,6 +24,7 @@ from payd.core.timeline import (
     WalletTold,
 )
 from payd.web.dashboard.payment_story import QUOTES_SHOWN, deliveries_of, line_of
+from payd.web.dashboard.webhooks_view import last_word
 from payd.web.schema import Words
 from tests.ledger import BUYER, CHAIN, USDC
 
@@ -83,7 +84,12 @@ ENTRIES: list[tuple[Entry, str, str, str]] = [
         "Now cancelled. The endpoint was disabled.",
     ),
     (tried(1, 200), "Webhook payment.created: 200", "good", "Attempt 1, auto, in 84 ms."),
-    (tried(2, None, "timeout"), "Webhook payment.created: timeout", "bad", "Attempt 2"),
+    (
+        tried(2, None, "timeout_response"),
+        "Webhook payment.created: no answer within 15 s",
+        "bad",
+        "Attempt 2",
+    ),
     (
         msgspec.structs.replace(tried(3, 400), fault="bad_signature"),
         "Webhook payment.created: 400, with an injected fault (bad signature)",
@@ -117,6 +123,12 @@ def test_a_delivery_counts_its_tries_and_says_how_the_last_one_ended() -> None:
     [found] = deliveries_of((owed, tried(1, None, "timeout"), tried(2, 500)), None)
     assert (found.tries, found.last, found.kind, found.next_at_ms) == (2, "500", "wait", 5)
     assert not found.is_held
+
+
+def test_what_went_wrong_before_an_answer_is_said_as_on_the_page_of_deliveries() -> None:
+    owed = DeliveryOwed(1, "dlv_1", "payment.created", "ep_1", "pending", None, 5)
+    [found] = deliveries_of((owed, tried(1, None, "connection_refused")), None)
+    assert found.last == last_word(None, "connection_refused") == "the connection was refused"
 
 
 def test_a_payment_that_failed_has_webhooks_that_were_delivered_and_not_such_that_succeeded() -> None:
