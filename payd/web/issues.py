@@ -10,7 +10,7 @@ import types
 from collections.abc import Iterator
 from inspect import isclass
 from itertools import islice
-from typing import Annotated, Any, Final, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 import msgspec
 
@@ -74,7 +74,7 @@ def _misses(value: bytes | msgspec.Raw, type: Any, at: str) -> Iterator[Issue]:
             found = True
             yield issue
         if not found:
-            yield issue_of(str(error), at)
+            yield _among(issue_of(str(error), at), type)
 
 
 def _inside(value: bytes, type: Any, at: str) -> Iterator[Issue]:
@@ -99,6 +99,13 @@ def _inside(value: bytes, type: Any, at: str) -> Iterator[Issue]:
     elif begins == b"[" and len(items) == 1:
         for place, item in enumerate(msgspec.json.decode(value, type=list[msgspec.Raw])):
             yield from _misses(item, items[0], f"{at}[{place}]")
+
+
+def _among(issue: Issue, type: Any) -> Issue:
+    """With the words that would do: msgspec names the one alone that does not."""
+    words = [word for kind in _kinds(type) if get_origin(kind) is Literal for word in get_args(kind)]
+    is_choice = bool(words) and issue.message.startswith("Invalid enum value")
+    return Issue(issue.field, f"One of {', '.join(words)}.") if is_choice else issue
 
 
 def _kinds(type: Any) -> Iterator[Any]:

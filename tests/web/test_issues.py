@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import pytest
@@ -24,6 +24,7 @@ class Payment(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     note: str | None = None
     paid_by: Amount | msgspec.UnsetType = msgspec.UNSET
     more: dict[str, int] = {}
+    kind: Literal["text", "date"] | None = None
 
 
 class Lenient(msgspec.Struct):
@@ -54,6 +55,8 @@ class Span(msgspec.Struct):
         (b'{"amount":{"value":"1","extra":1}}', "amount.extra", "Unknown field."),
         (b'{"amount":{"value":"1"},"":1}', "body", "Unknown field."),
         (b'{"amount":{"value":"1"},"more":{"a":1,"b":"2"}}', "more[]", None),
+        (b'{"amount":{"value":"1"},"kind":"email"}', "kind", "One of text, date."),
+        (b'{"amount":{"value":"1"},"kind":7}', "kind", "Expected a string or null, got a whole number"),
         (b"[]", "body", "Expected an object, got an array"),
     ],
 )
