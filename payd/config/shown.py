@@ -32,6 +32,8 @@ def shown_value(key: Key, value: Any) -> Any:
 def for_people(value: Any) -> str:
     """A shown value in one line."""
     match value:
+        case bool():
+            return str(value).lower()
         case list():
             return " ".join(value)
         case dict():

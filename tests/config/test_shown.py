@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+
 from payd.config import KEYS, load
 from payd.config.shown import for_people, settings_for_pages, shown_value, value_of
 
@@ -21,6 +23,14 @@ def test_values_stand_there_as_in_the_file() -> None:
     proxies = shown_value(KEYS["http.trusted_proxies"], value_of(config, "http.trusted_proxies"))
     assert for_people(proxies) == "127.0.0.1/32 ::1/128"
     assert for_people({"USDC/USD": "1"}) == "{ USDC/USD = 1 }"
+
+
+def test_a_switch_can_be_copied_into_the_file_as_it_is_shown() -> None:
+    switches = {name: key.default for name, key in KEYS.items() if type(key.default) is bool}
+    assert set(switches.values()) == {True, False}
+    for name, value in switches.items():
+        line = f"it = {for_people(shown_value(KEYS[name], value))}"
+        assert tomllib.loads(line) == {"it": value}, name
 
 
 def test_pages_get_what_a_shop_meets_and_nothing_of_the_machine() -> None:
