@@ -23,6 +23,9 @@ from payd.config.sections import KEYS, ROWS, SECTIONS, VARIABLES, Config
 
 FILE_NAME: Final = "payd.toml"
 FILE_BYTES_MAX: Final = 1 << 20  # a configuration is read by people; more is a wrong file
+# What `tomllib` says of a value without its quotes, of `True`, and of a unit behind a number.
+_MISSPELT: Final = ("Invalid value", "Expected newline or end of document after a statement")
+_SPELLING: Final = "; text stands in quotes, numbers and true or false stand without"
 NEAR: Final = 0.8  # how alike a name must be to be what was meant; most variables share their beginning
 
 OTHER_VARIABLES: Final = (
@@ -137,9 +140,11 @@ class _File:
         try:
             return tomllib.loads(self._text)
         except tomllib.TOMLDecodeError as error:
-            line = re.search(r"at line (\d+)", str(error))
+            line = re.search(r"at line (\d+), ", str(error))
             at = line[1] if line else len(self._text.removesuffix("\n").split("\n"))
-            raise ConfigError([f"{self.path}:{at}: {error}"]) from None
+            words = str(error).replace(line[0] if line else "", "")
+            hint = _SPELLING if words.startswith(_MISSPELT) else ""
+            raise ConfigError([f"{self.path}:{at}: {words}{hint}"]) from None
         except ValueError:  # of `int`, which takes no number of thousands of digits
             raise ConfigError([f"{self.path}: cannot be read: a number is too long"]) from None
         except RecursionError:

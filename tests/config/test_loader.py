@@ -163,6 +163,25 @@ def test_broken_toml_names_its_line(problems: Problems, text: str, line: int) ->
     assert problem.startswith(f"payd.toml:{line}: ")
 
 
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("listen = 127.0.0.1:8420\n", 15),
+        ("listen = localhost:8420\n", 10),
+        ("webhooks.test.allow_http = True\n", 28),
+        ("payments.lifetime_s = 900 seconds\n", 27),
+    ],
+)
+def test_who_leaves_out_quotes_or_writes_a_capital_is_told_how_values_are_written(
+    problems: Problems, text: str, column: int
+) -> None:
+    (problem,) = problems(text)
+    assert problem.startswith("payd.toml:1: ")
+    assert problem.endswith(
+        f"(column {column}); text stands in quotes, numbers and true or false stand without"
+    )
+
+
 def test_a_file_that_is_not_there_is_an_error_when_it_was_asked_for(file: Path) -> None:
     with pytest.raises(ConfigError, match=r"payd\.toml: cannot be read"):
         load(file)
