@@ -98,12 +98,12 @@ def _examine_seal_key(directory: Path, paste: Paste) -> Finding:
     except (SealKeyUnusable, OSError) as unusable:
         return Finding("error", subject, str(unusable), "The server does not start before that is mended.")
     if lost := list(closed_in(directory, seal)):
-        words = f"{path} does not open {', '.join(f'{count} {what} in {name}' for name, what, count in lost)}"
+        shut = ", ".join(f"{what} ({count}, in {name})" for name, what, count in lost)
         modes = dict.fromkeys(name.removesuffix(".db") for name, what, _ in lost if what == SECRETS)
         new = [f"`{paste(f'webhook rotate --mode {mode}')}`" for mode in modes]
         listed = ", ".join([*new, _AGAIN])
         todo = f"Put the key back with which they were sealed; where it is gone, have new ones: {listed}."
-        return Finding("error", subject, words, todo)
+        return Finding("error", subject, f"{path} does not open {shut}", todo)
     return Finding("ok", subject, f"{path} can be used; is there a copy of it in a safe place?")
 
 

@@ -93,7 +93,7 @@ def _show(done: Restored, data_dir: Path, paste: Paste) -> None:
     if done.lost:
         click.echo("\nThe seal key of that server is not here. Without it nobody can read:")
         for lost in done.lost:
-            click.echo(f"  {lost.count} {lost.what}, in {lost.database}")
+            click.echo(f"  {lost.what}: {lost.count}, in {lost.database}")
         click.echo(
             f"If you have it, copy it to {data_dir / 'seal.key'} before the start (chmod 600). If not, start,"
             " then rotate webhook secrets, set added headers of webhooks again, and have people set up their"

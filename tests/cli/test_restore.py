@@ -22,7 +22,7 @@ def test_what_was_backed_up_serves_another_folder(begun: Terminal) -> None:
 
     said = begun("restore", "one", "--data-dir", "new").output
 
-    assert "1 signing secrets of webhook endpoints, in test.db" in said
+    assert "signing secrets of webhook endpoints: 1, in test.db" in said
     assert "copy it to new/seal.key" in said
     assert "payd serve --data-dir new" in said
     assert begun.json("key", "list", "--data-dir", "new")[0]["id"] == key
