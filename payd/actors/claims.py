@@ -55,6 +55,19 @@ Outcome = Literal[
 reached the merchant, and is nothing that the payment asked for. other_payment: it is bound to another one.
 not_ours: it pays none of the merchant's destinations. The others: it cannot be told now, or moved nothing."""
 
+_BEST_FIRST: Final[tuple[Outcome, ...]] = (
+    "matched",
+    "recorded",
+    "not_read_yet",
+    "not_mined",
+    "disagreement",
+    "other_payment",
+    "not_offered",
+    "reverted",
+    "not_ours",
+)
+"""Of what several chains say, this is told: what was paid, then what may yet be."""
+
 _LINKED: Final[dict[Kind, str]] = {
     "matched": "It pays this payment.",
     "late": "It is recorded with this payment and does not pay it: it came too late.",
@@ -96,7 +109,8 @@ async def claim(
         chains: Those that are configured.
         payment: Of the merchant who says so.
         tx_id: As it was pasted.
-        chain: CAIP-2 of the chain to look on; None: the payment's own chains, and then the others.
+        chain: CAIP-2 of the chain to look on; None: the payment's own chains, and then the others, until it
+            pays on one.
         actor: Who says so, for the audit.
         merchants: Those that it speaks for; None: all of the account.
 
@@ -118,13 +132,42 @@ async def _claim(
     actor: str,
     merchants: frozenset[str] | None,
 ) -> Claimed:
-    found: tuple[LiveChain, MatchResult] | None = None
-    with trio.move_on_after(READ_MAX_S):
-        found = await _read(asked, tx_id)
-    if found is None:
-        raise ChainUnavailable("The nodes take too long. Try again.")
-    one, read = found
-    assert read.outcome != "unknown", "that is refused"
+    """What comes of it on the chain where it pays; on none: the best of what is told.
+
+    What was signed for no certain chain can be brought to several, and is called the same on each.
+    """
+    told: list[Claimed] = []
+    unknown: list[str] = []
+    troubles: list[ChainUnavailable | InvalidParams] = []
+    until_s = trio.current_time() + READ_MAX_S
+    for one in asked:
+        try:
+            read = await _read_on(one, tx_id, until_s)
+        except (ChainUnavailable, InvalidParams) as trouble:
+            troubles.append(trouble)
+            continue
+        if read.outcome == "unknown":
+            unknown.append(one.name)
+            continue
+        claimed = await _linked(payments, one, read, payment, actor, merchants)
+        if claimed.outcome == "matched":
+            return claimed
+        told.append(claimed)
+    if not told:
+        raise _nowhere(unknown, troubles)
+    return min(told, key=lambda claimed: _BEST_FIRST.index(claimed.outcome))
+
+
+async def _linked(
+    payments: Payments,
+    one: LiveChain,
+    read: MatchResult,
+    payment: Payment,
+    actor: str,
+    merchants: frozenset[str] | None,
+) -> Claimed:
+    """What comes of it on one chain that knows the transaction."""
+    assert read.outcome != "unknown", "that chain does not know it"
     if read.outcome == "not_ours":
         return Claimed("not_ours", _NOT_OURS)
     if read.outcome == "not_read_yet":
@@ -161,46 +204,35 @@ def _asked(
     return sorted(chains, key=lambda one: one.name not in watched)
 
 
-async def _read(asked: Sequence[LiveChain], tx_id: str) -> tuple[LiveChain, MatchResult]:
-    """What the first chain that knows the transaction says of it.
+def _nowhere(
+    unknown: Sequence[str], troubles: Sequence[ChainUnavailable | InvalidParams]
+) -> NotFound | ChainUnavailable | InvalidParams:
+    """Why: one that may know it does not answer, on none a transaction is called so, or none knows it."""
+    for trouble in troubles:
+        if isinstance(trouble, ChainUnavailable):
+            return trouble
+    if not unknown:
+        return troubles[0]
+    nodes = f"No node of {', '.join(unknown)}"
+    return NotFound(f"{nodes} knows this transaction. Is the id right, and sent on that chain?")
+
+
+async def _read_on(one: LiveChain, tx_id: str, until_s: float) -> MatchResult:
+    """What a chain says, once it was read up to the transaction's block.
 
     Raises:
-        NotFound: None does.
-        InvalidParams: On none of them a transaction is called so.
-        ChainUnavailable: One that may know it does not answer.
+        InvalidParams: No transaction of this chain is called so.
+        ChainUnavailable: Its nodes do not answer, or not until then.
     """
-    down: ChainUnavailable | None = None
-    misfit: InvalidParams | None = None
-    unknown: list[str] = []
-    for one in asked:
-        try:
-            read = await _read_on(one, tx_id)
-        except ChainUnavailable as unavailable:
-            down = down or unavailable
-            continue
-        except InvalidParams as invalid:
-            misfit = misfit or invalid
-            continue
-        if read.outcome != "unknown":
-            return one, read
-        unknown.append(one.name)
-    if down is not None:
-        raise down
-    if misfit is not None and not unknown:
-        raise misfit
-    nodes = f"No node of {', '.join(unknown)}"
-    raise NotFound(f"{nodes} knows this transaction. Is the id right, and sent on that chain?")
-
-
-async def _read_on(one: LiveChain, tx_id: str) -> MatchResult:
-    """What a chain says, once it was read up to the transaction's block."""
-    read = await one.watcher.match(tx_id)
-    for _ in range(READ_LOOKS):
-        if read.outcome != "not_read_yet":
-            break
-        await trio.sleep(READ_EVERY_S)
+    with trio.move_on_at(until_s):
         read = await one.watcher.match(tx_id)
-    return read
+        for _ in range(READ_LOOKS):
+            if read.outcome != "not_read_yet":
+                break
+            await trio.sleep(READ_EVERY_S)
+            read = await one.watcher.match(tx_id)
+        return read
+    raise ChainUnavailable("The nodes take too long. Try again.")
 
 
 def _told(payments: Payments, payment: Payment, chain: str, tx_id: str, words: Sequence[Word]) -> Claimed:

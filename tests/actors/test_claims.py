@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
 import pytest
@@ -24,11 +25,12 @@ from payd.store.merchants import Merchant, insert_merchant
 from payd.store.payments import find_payment
 from payd.store.sightings import Seen, record, sightings_in
 from payd.web.house import Realm
-from tests.chains.evm.json import BUYER, OTHER_SHOP, SHOP, THIRD
+from tests.chains.evm.json import BUYER, OTHER_SHOP, SHOP, THIRD, TOKEN
 from tests.shop import open_shop
 from tests.till import CHAIN, PRICE, START_MS, USDC, Till, account
 
 TX = "0x" + "ab" * 32
+_WORST_FIRST: Final[tuple[Read, ...]] = ("not_ours", "reverted", "disagreement", "not_mined", "not_read_yet")
 
 
 class Watching:
@@ -288,6 +290,64 @@ async def test_the_payments_own_chains_are_asked_first_and_then_the_others(offic
     office.watching.outcomes, elsewhere.outcomes = ["unknown"], ["not_ours"]
     assert (await office.says(payment)).outcome == "not_ours"
     assert elsewhere.asked == 1
+
+
+@pytest.mark.parametrize("elsewhere", ["reverted", "not_ours", "not_mined", "disagreement", "not_read_yet"])
+async def test_of_several_chains_that_know_it_the_one_where_it_pays_counts(
+    office: Office, elsewhere: Read
+) -> None:
+    """A transaction that names no chain can be brought to several, by anybody, and reverts on another one."""
+    first = Watching(office.till, "eip155:1")
+    office.chains = [first, office.watching]
+    payment = await office.sell()
+    await office.till.offer(payment, asset=f"{first.name}/erc20:{TOKEN}")
+    first.outcomes = [elsewhere]
+    office.watching.pays()
+
+    claimed = await office.says(payment)
+
+    assert first.asked > 0
+    assert claimed.outcome == "matched"
+    assert office.looked.at == [payment]
+
+
+async def test_less_than_was_asked_for_on_one_chain_hides_nothing_that_pays_on_another(
+    office: Office,
+) -> None:
+    """The same amount is less of a coin that has more decimals there."""
+    first = Watching(office.till, "eip155:1")
+    asset = f"{first.name}/erc20:{TOKEN}"
+    office.chains = [first, office.watching]
+    payment = await office.sell()
+    await office.till.offer(payment, asset=asset, value=10**12 * PRICE)
+    first.pays(asset=asset, sender=account(BUYER, first.name), recipient=account(SHOP, first.name))
+
+    assert (await office.says(payment)).outcome == "recorded"
+    office.watching.pays()
+    claimed = await office.says(payment)
+
+    assert claimed.outcome == "matched"
+    assert [(one.chain, one.kind) for one in claimed.transfers] == [(CHAIN, "matched")]
+
+
+async def test_where_no_chain_shows_that_it_pays_the_most_hopeful_word_is_told(office: Office) -> None:
+    first, second = Watching(office.till, "eip155:1"), Watching(office.till, "eip155:10")
+    office.chains = [first, second]
+    payment = await office.sell()
+    for told, more_hopeful in itertools.pairwise(_WORST_FIRST):
+        for first.outcomes, second.outcomes in ([told], [more_hopeful]), ([more_hopeful], [told]):
+            assert (await office.says(payment)).outcome == more_hopeful
+
+
+async def test_a_chain_that_hangs_takes_back_nothing_that_another_one_said(office: Office) -> None:
+    hanging = Watching(office.till, "eip155:1")
+    hanging.hangs = True
+    office.chains = [office.watching, hanging]
+    payment = await office.sell()
+    office.watching.outcomes = ["reverted"]
+
+    assert (await office.says(payment)).outcome == "reverted"
+    assert hanging.asked == 1
 
 
 async def test_a_named_chain_alone_is_asked(office: Office) -> None:
