@@ -34,6 +34,14 @@ _IN_USE: Final = (
     " AND n.sender = t.sender AND n.nonce > t.nonce AND n.state <> 'lost'))"
 )
 
+# Jobs that are forgotten and whose deliveries are not: from one job to the next, over what each counts.
+_JOBS_GONE: Final = (
+    "WITH RECURSIVE jobs(id) AS (SELECT min(job_id) FROM webhook_job_deliveries UNION ALL"
+    " SELECT (SELECT min(job_id) FROM webhook_job_deliveries WHERE job_id > jobs.id) FROM jobs"
+    " WHERE jobs.id IS NOT NULL)"
+    " SELECT id FROM jobs WHERE id IS NOT NULL AND id NOT IN (SELECT id FROM webhook_jobs)"
+)
+
 
 class Pruned(NamedTuple):
     """How many rows went, and the cursor to go on from; None when the rest is younger."""
@@ -111,17 +119,21 @@ def lacks_events(tx: Tx, account_id: str, after_ms: int) -> bool:
 
 
 def prune_jobs(tx: Tx, before_ms: int, limit: int) -> int:
-    """Forget replay jobs that were started before that, `limit` rows at a time; returns how many rows."""
-    old = "(SELECT id FROM webhook_jobs WHERE created_at_ms < ? AND state IN ('done', 'cancelled'))"
-    links = tx.execute(
-        "DELETE FROM webhook_job_deliveries WHERE (job_id, delivery_id) IN (SELECT job_id, delivery_id"
-        f" FROM webhook_job_deliveries WHERE job_id IN {old} LIMIT ?)",
+    """Forget replay jobs that were started before that, `limit` rows at a time; returns how many rows.
+
+    A job goes before what it counts: what is left of one, also by a crash, is never less than it says.
+    """
+    jobs = tx.execute(
+        "DELETE FROM webhook_jobs WHERE id IN (SELECT id FROM webhook_jobs"
+        " WHERE created_at_ms < ? AND state IN ('done', 'cancelled') LIMIT ?)",
         (before_ms, limit),
     ).rowcount
-    if links:
-        return links
+    if jobs:
+        return jobs
     return tx.execute(
-        f"DELETE FROM webhook_jobs WHERE id IN (SELECT id FROM {old} LIMIT ?)", (before_ms, limit)
+        "DELETE FROM webhook_job_deliveries WHERE (job_id, delivery_id) IN (SELECT job_id, delivery_id"
+        f" FROM webhook_job_deliveries WHERE job_id IN ({_JOBS_GONE}) LIMIT ?)",
+        (limit,),
     ).rowcount
 
 

@@ -141,7 +141,7 @@ JOB = (
 
 
 @pytest.mark.parametrize(("state", "gone"), [("running", 0), ("done", 1), ("cancelled", 1)])
-async def test_a_job_that_is_over_goes_with_its_age_and_its_deliveries_first(
+async def test_a_job_that_is_over_goes_with_its_age_and_its_deliveries_after_it(
     realm_db: Database, state: str, gone: int
 ) -> None:
     await realm_db.write(run_sql, JOB, state)

@@ -26,6 +26,7 @@ from payd.store.webhook_jobs import (
     running_jobs,
     start_job,
 )
+from tests.ledger import run_sql
 from tests.store.test_deliveries import happen, register
 
 YEAR_MS = 365 * 86_400_000
@@ -236,8 +237,33 @@ async def test_a_job_that_still_looks_is_not_forgotten_however_old(realm_db: Dat
 
     assert await realm_db.write(prune_jobs, YEAR_MS, 500) == 0
     assert not await advance(realm_db, fresh_ids())
-    assert await realm_db.write(prune_jobs, YEAR_MS, 500) == BATCH_ROWS_MAX
     assert await realm_db.write(prune_jobs, YEAR_MS, 500) == 1
+    assert await realm_db.write(prune_jobs, YEAR_MS, 500) == BATCH_ROWS_MAX
+
+
+async def test_a_job_counts_all_that_it_queued_until_it_is_forgotten_whenever_the_server_dies(
+    realm_db: Database,
+) -> None:
+    await register(realm_db, "acct_1", "ep_1")
+    for number in range(7):
+        await happen(realm_db, number)
+    await fail_all(realm_db)
+    for job_id in ("job_1", "job_2"):
+        await start(realm_db, "recover", job_id)
+        await realm_db.write(advance_job, job_id, 1_000_000, fresh_ids())
+        await fail_all(realm_db)
+    await realm_db.write(run_sql, "UPDATE webhook_jobs SET created_at_ms = ? WHERE id = 'job_2'", YEAR_MS)
+
+    rows = list[int]()
+    left: list[JobRow | None] = []
+    while gone := await realm_db.write(prune_jobs, YEAR_MS, 3):
+        rows.append(gone)
+        left = [realm_db.point(find_job, "acct_1", job_id) for job_id in ("job_1", "job_2")]
+        assert all((one.queued, one.failed) == (7, 7) for one in left if one is not None)
+
+    assert (sum(rows), max(rows)) == (8, 3), "the job, and what it queued"
+    assert left[0] is None
+    assert left[1] is not None
 
 
 async def test_a_job_that_is_done_stays_so_when_a_later_one_queues_what_failed_again(
