@@ -83,7 +83,7 @@ class AccountRepair:
         except BadAnswer:
             words = "A transaction id of this chain is a signature: 64 bytes in base58, up to 88 letters."
             raise InvalidParams(words) from None
-        told = await told_by(self._rpc, lambda node: self._ask_one(node, signature))
+        told = await told_by(self._rpc, lambda node: self._ask_one(node, signature), _shown)
         outcome = self._problem(told)
         if outcome is not None:
             return MatchResult.of(outcome)
@@ -113,6 +113,10 @@ class AccountRepair:
     def _at(self) -> Cursor:
         """Up to where the chain was read."""
         return self._db.point(find_cursor, self._name, "head") or Cursor(0, "", 0)
+
+
+def _shown(told: _Told) -> tuple[object, ...] | None:
+    return _evidence(told.landed)
 
 
 def _evidence(landed: Landed | None) -> tuple[object, ...] | None:

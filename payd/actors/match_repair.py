@@ -51,7 +51,7 @@ class MatchRepair:
         except BadAnswer:
             raise InvalidParams("A transaction id of this chain is 0x and 64 hex digits.") from None
         read = self._db.point(find_cursor, self._name, "head")
-        told = await told_by(self._rpc, lambda node: self._ask_one(node, tx_hash))
+        told = await told_by(self._rpc, lambda node: self._ask_one(node, tx_hash), _evidence)
         outcome = self._problem(told, read)
         if outcome is not None:
             return MatchResult.of(outcome)

@@ -58,12 +58,20 @@ async def by(node: Node, reading: Awaitable[T]) -> T:
         raise Troubled(node, trouble) from trouble
 
 
-async def told_by(rpc: Rpc, ask: Callable[[Node], Awaitable[T]]) -> list[T]:
-    """What nodes say of a single transaction, one after the other, until `WITNESSES` have answered.
+async def told_by(
+    rpc: Rpc, ask: Callable[[Node], Awaitable[T]], evidence: Callable[[T], object | None]
+) -> list[T]:
+    """What nodes say of a single transaction, one after the other, until `WITNESSES` bear each other out.
+
+    Of more nodes one may have forgotten it, or lie: what two others show is no less true for that.
 
     Args:
         rpc: The chain's nodes.
         ask: Asks one.
+        evidence: What nodes must agree on, of what one says; None where it shows nothing.
+
+    Returns:
+        What those said who bear each other out; where none do, what all said.
 
     Raises:
         ChainUnavailable: None answers.
@@ -71,11 +79,17 @@ async def told_by(rpc: Rpc, ask: Callable[[Node], Awaitable[T]]) -> list[T]:
     told: list[T] = []
     troubles: list[str] = []
     for node in rpc.nodes:
-        if len(told) < WITNESSES and node.is_usable:
-            try:
-                told.append(await ask(node))
-            except (NodesDown, Unread, BadAnswer) as trouble:
-                troubles.append(_named(node, trouble))
+        if not node.is_usable:
+            continue
+        try:
+            told.append(await ask(node))
+        except (NodesDown, Unread, BadAnswer) as trouble:
+            troubles.append(_named(node, trouble))
+            continue
+        shown = evidence(told[-1])
+        same = [one for one in told if shown is not None and evidence(one) == shown]
+        if len(same) >= WITNESSES:
+            return same
     if not told:
         raise unavailable("; ".join(troubles))
     return told

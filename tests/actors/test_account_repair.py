@@ -9,7 +9,8 @@ import trio
 
 from payd.core.errors import ChainUnavailable, InvalidParams
 from payd.core.payment import PaymentCancelled
-from tests.actors.solana_watching import DOWN, PRICE, SOL, SolanaWatching
+from payd.store.db import Database
+from tests.actors.solana_watching import DOWN, PRICE, SOL, SolanaWatching, open_solana
 from tests.live.solana import BUYER, MERCHANT, STRANGER, USDC_MINT, keypair, pay_token, pubkey, tx_id_of
 
 
@@ -130,6 +131,17 @@ async def test_one_node_that_lies_records_nothing(two_solanas: SolanaWatching) -
             assert (await solana.watcher.match(tx_id)).outcome == "disagreement"
         solana.nodes[place].ask = honest  # type: ignore[method-assign]
     assert solana.count("transfers") == 0
+
+
+async def test_of_three_nodes_one_that_has_forgotten_it_hides_nothing(realm_db: Database) -> None:
+    async with open_solana(realm_db, 3) as solana:
+        payment, tx_id = await missed(solana)
+        solana.nodes[0].unknown.add(tx_id)
+        solana.nodes[0].hides.add(tx_id)
+        assert (await solana.watcher.match(tx_id)).outcome == "recorded"
+        assert solana.told == [payment]
+        solana.nodes[1].hides.add(tx_id)
+        assert (await solana.watcher.match(tx_id)).outcome == "disagreement"
 
 
 async def test_a_node_that_does_not_know_the_time_agrees_all_the_same(two_solanas: SolanaWatching) -> None:

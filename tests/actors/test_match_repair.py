@@ -117,6 +117,29 @@ async def test_one_node_that_lies_records_nothing(two_nodes: Watching) -> None:
     assert two_nodes.till.count("transfers") == 0
 
 
+@pytest.mark.parametrize("method", ["eth_getTransactionReceipt", "eth_getTransactionByHash"])
+async def test_of_three_nodes_one_that_has_forgotten_it_hides_nothing(
+    realm_db: Database, method: str
+) -> None:
+    async with open_watching(realm_db, 3) as watching:
+        payment, tx_id = await missed(watching)
+        watching.nodes[0].results[method] = None
+        watching.nodes[2].does = DOWN
+        assert (await watching.watcher.match(tx_id)).outcome == "disagreement"
+        watching.nodes[2].does = None
+        assert (await watching.watcher.match(tx_id)).outcome == "recorded"
+        assert watching.told == [payment]
+
+
+async def test_what_one_of_three_nodes_alone_shows_is_not_recorded(realm_db: Database) -> None:
+    async with open_watching(realm_db, 3) as watching:
+        _, tx_id = await missed(watching)
+        for node in watching.nodes[:2]:
+            node.results["eth_getTransactionReceipt"] = node.results["eth_getTransactionByHash"] = None
+        assert (await watching.watcher.match(tx_id)).outcome == "disagreement"
+        assert watching.till.count("transfers") == 0
+
+
 async def test_a_number_that_one_node_gives_its_block_records_nothing(two_nodes: Watching) -> None:
     """What is said to be in another block than it is in is never proven by the other node."""
     _, tx_id = await missed(two_nodes)

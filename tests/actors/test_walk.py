@@ -39,5 +39,33 @@ async def test_where_no_node_tells_of_a_transaction_each_is_named_once() -> None
 
     rpc: Any = SimpleNamespace(nodes=[SimpleNamespace(name=name, is_usable=True) for name in troubles])
     with capture_logs() as logs, pytest.raises(ChainUnavailable):
-        await told_by(rpc, ask)
+        await told_by(rpc, ask, lambda told: told)
     assert [line["why"] for line in logs] == ["a.example: HTTP 401; b.example: no such block"]
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (("yes", "yes", "asked in vain"), ["yes", "yes"]),
+        (("", "yes", "yes"), ["yes", "yes"]),
+        (("no", "yes", "yes"), ["yes", "yes"]),
+        (("", "", "yes"), ["", "", "yes"]),
+        (("", "", ""), ["", "", ""]),
+        (("no", "yes", None), ["no", "yes"]),
+        (("yes", None, "yes"), ["yes", "yes"]),
+        (("yes",), ["yes"]),
+    ],
+)
+async def test_two_nodes_that_bear_each_other_out_are_heard_whatever_the_others_say(
+    said: tuple[str | None, ...], told: list[str]
+) -> None:
+    async def ask(node: Any) -> str:
+        if node.says is None:
+            raise NodesDown("HTTP 503")
+        assert isinstance(node.says, str)
+        return node.says
+
+    nodes = [SimpleNamespace(name="a.example", is_usable=True, says=one) for one in said]
+    rpc: Any = SimpleNamespace(nodes=[SimpleNamespace(is_usable=False), *nodes])
+
+    assert await told_by(rpc, ask, lambda one: one or None) == told
