@@ -340,7 +340,7 @@ def check_merchant_fields(
     """
     issues = []
     if not 1 <= len(name) <= NAME_MAX or not is_one_line(name) or not name.strip():
-        issues.append(Issue("merchantName", f"1 to {NAME_MAX} printable characters, not blanks alone."))
+        issues.append(Issue("merchantName", f"1 to {NAME_MAX} printable characters."))
     if len(email) > EMAIL_MAX or not _EMAIL.fullmatch(email):
         issues.append(Issue("merchantEmail", "An e-mail address such as shop@example.com."))
     if icon_url is not None and not is_https_url(icon_url):

@@ -206,10 +206,8 @@ def _collected(call: Call, payment: Payment) -> CollectedOut | None:
 async def _create(call: Call, render: Callable[[Call, Payment], bytes]) -> Answer:
     body = call.json(CreatePayment)
     currency, value = parse_fiat(body.amount.unit, body.amount.value)
-    reference = body.reference_id
-    if not 1 <= len(reference) <= REFERENCE_MAX or not is_one_line(reference) or not reference.strip():
-        words = f"1 to {REFERENCE_MAX} printable characters, not blanks alone."
-        raise ParamsValidation.of(Issue("referenceId", words))
+    if not 1 <= len(body.reference_id) <= REFERENCE_MAX or not is_one_line(body.reference_id):
+        raise ParamsValidation.of(Issue("referenceId", f"1 to {REFERENCE_MAX} printable characters."))
     request = idempotent(call, body)
 
     async def begin() -> Answer:

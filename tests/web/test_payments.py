@@ -168,8 +168,8 @@ async def test_a_reference_is_returned_as_sent_and_need_not_be_unique(shop: Shop
             assert (await detail(shop, payment))["referenceId"] == reference
 
 
-async def test_a_reference_has_1_to_255_printable_characters_and_not_blanks_alone(shop: Shop) -> None:
-    for reference in ("", "x" * 256, "a\nb", "a\tb", "nul\0", "\u202edrowkcab", "\x7f", "a\u200bb", "  "):
+async def test_a_reference_has_1_to_255_printable_characters(shop: Shop) -> None:
+    for reference in ("", "x" * 256, "a\nb", "a\tb", "nul\0", "\u202edrowkcab", "\x7f", "a\u200bb"):
         assert issue_of(await create(shop, NEW | {"referenceId": reference})) == "referenceId", reference
 
 

@@ -37,7 +37,6 @@ _BLANK: Final = r"[\x20]*"
 # Not all that is refused: of what lies beyond ASCII, generated clients in PHP match bytes.
 _SEEN: Final = r"[^\x00-\x20\x7f]"
 _PLAIN: Final = r"[^\x00-\x1f\x7f]"
-_NAMED: Final = f"^{_BLANK}{_SEEN}{_PLAIN}*$"
 
 
 def identifier(*prefixes: str) -> Schema:
@@ -147,7 +146,7 @@ NAME: Final[Schema] = {
     "type": "string",
     "minLength": 1,
     "maxLength": 256,
-    "pattern": _NAMED,
+    "pattern": f"^{_BLANK}{_SEEN}{_PLAIN}*$",
     "description": "Printable characters; what buyers see.",
 }
 EMAIL: Final[Schema] = {
@@ -266,7 +265,7 @@ FIELDS: Final[Mapping[str, Schema]] = MappingProxyType(
         "merchantName": NAME,
         "merchantEmail": EMAIL,
         "email": EMAIL,
-        "referenceId": NAME | {"maxLength": 255, "description": "The merchant's name for it; not unique."},
+        "referenceId": text(255, "The merchant's own name for the payment; printable, not unique."),
         "reference_id": text(255, "The merchant's own name for the payment."),
         "reason": text(500, "Why; printable characters."),
         "collect": COLLECT,
