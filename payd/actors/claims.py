@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("payd.claims")
 
-# A block that the node has is read within a tick or two.
+# A block that the node has is read within a tick or two; one node may be a block behind another for as long.
 READ_LOOKS: Final = 8
 READ_EVERY_S: Final = 0.5
 # Whoever asks waits for nodes that hang, one after the other.
@@ -54,6 +54,8 @@ Outcome = Literal[
 """matched: it pays the payment. recorded: it is shown with the payment and does not pay it. not_offered: it
 reached the merchant, and is nothing that the payment asked for. other_payment: it is bound to another one.
 not_ours: it pays none of the merchant's destinations. The others: it cannot be told now, or moved nothing."""
+
+_PASSING: Final[frozenset[Outcome]] = frozenset({"not_read_yet", "disagreement"})
 
 _BEST_FIRST: Final[tuple[Outcome, ...]] = (
     "matched",
@@ -218,7 +220,7 @@ def _nowhere(
 
 
 async def _read_on(one: LiveChain, tx_id: str, until_s: float) -> MatchResult:
-    """What a chain says, once it was read up to the transaction's block.
+    """What a chain says, once it was read up to the transaction's block and its nodes agree.
 
     Raises:
         InvalidParams: No transaction of this chain is called so.
@@ -227,7 +229,7 @@ async def _read_on(one: LiveChain, tx_id: str, until_s: float) -> MatchResult:
     with trio.move_on_at(until_s):
         read = await one.watcher.match(tx_id)
         for _ in range(READ_LOOKS):
-            if read.outcome != "not_read_yet":
+            if read.outcome not in _PASSING:
                 break
             await trio.sleep(READ_EVERY_S)
             read = await one.watcher.match(tx_id)

@@ -263,10 +263,13 @@ async def test_what_cannot_be_recorded_is_told_and_changes_nothing(office: Offic
     assert (claimed.outcome, claimed.transfers, office.looked.at) == (outcome, (), [])
 
 
-async def test_a_block_that_is_about_to_be_read_is_waited_for(office: Office) -> None:
+@pytest.mark.parametrize("at_first", ["not_read_yet", "disagreement"])
+async def test_a_block_that_is_about_to_be_read_or_that_one_node_has_not_is_waited_for(
+    office: Office, at_first: Read
+) -> None:
     payment = await office.sell()
     office.watching.pays()
-    office.watching.outcomes = ["not_read_yet", "not_read_yet", "recorded"]
+    office.watching.outcomes = [at_first, at_first, "recorded"]
 
     assert (await office.says(payment)).outcome == "matched"
 
