@@ -26,7 +26,7 @@ from payd.chains.evm.proof import Watched
 from payd.chains.evm.reading import Piece, Reader, Tips, TooWide
 from payd.chains.rpc import Node, NodesDown, Rpc
 from payd.chains.rpc_errors import BadAnswer
-from payd.chains.unread import Unread
+from payd.chains.unread import Contradicted, Unread
 from payd.clock import Clock
 from payd.core.caip import ChainId
 from payd.core.option import QUOTE_GRACE_MS
@@ -169,7 +169,7 @@ class BlockWalk:
 
         Raises:
             Troubled: With that node nothing was read.
-            Unread: The nodes contradict each other.
+            Contradicted: The nodes contradict each other.
             StoreUnavailable, OutcomeUnknown: Nothing may have been stored.
         """
         before = self.cursor("final")
@@ -191,7 +191,7 @@ class BlockWalk:
             return (), True
         piece = await by(first, self._range(reader, first, watched, before, to))
         if piece.last.number == final.number and piece.last.hash != final.hash:
-            raise Unread(f"the nodes name different final blocks {final.number}")
+            raise Contradicted(f"the nodes name different final blocks {final.number}")
         for node in others:
             other = await by(node, self._whole(reader, node, watched, before, piece.last.number))
             piece = _together(piece, other)
@@ -450,14 +450,14 @@ def _together(one: Piece, other: Piece) -> Piece:
     """What two nodes show of the same blocks: each may hide something, and neither is right alone.
 
     Raises:
-        Unread: They contradict each other.
+        Contradicted: They contradict each other.
     """
     if one.last.hash != other.last.hash:
-        raise Unread(f"the nodes name different final blocks {one.last.number}")
+        raise Contradicted(f"the nodes name different final blocks {one.last.number}")
     shown = {(seen.tx_id, seen.log_index): seen for seen in one.transfers}
     for seen in other.transfers:
         if shown.setdefault((seen.tx_id, seen.log_index), seen) != seen:
-            raise Unread(f"the nodes do not show the same of {seen.tx_id}")
+            raise Contradicted(f"the nodes do not show the same of {seen.tx_id}")
     # A node whose clock is ahead is not believed before the other one is as far.
     time_s = min(one.last.time_s, other.last.time_s)
     last = msgspec.structs.replace(one.last, time_s=time_s)

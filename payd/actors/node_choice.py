@@ -14,7 +14,7 @@ import trio
 
 from payd.chains.rpc import Node, NodesDown, Rpc
 from payd.chains.rpc_errors import BadAnswer
-from payd.chains.unread import Unread
+from payd.chains.unread import Contradicted, Unread
 
 log = structlog.get_logger("payd.watcher")
 
@@ -24,7 +24,8 @@ T = TypeVar("T")
 REST_S: Final = 30.0
 # Chains have a block more often than that.
 STANDS_S: Final = 15.0
-# The second reading waits so long for a second node to come back, also where the server was off for longer.
+# The second reading waits so long for a second node to come back, or to give what it refuses, also where the
+# server was off for longer.
 # So long, too, it is waited for a node that may be able to tell of a transaction.
 SECOND_WAIT_S: Final = 3600
 # A transaction that is told of and cannot be read holds up its chain this long, and by so many tries; then it
@@ -54,6 +55,7 @@ class NodeChoice:
         self._rpc = rpc
         self._skipped = skipped
         self._rests: dict[Node, float] = {}
+        self._unread: set[Node] = set()  # by the second reading, when it tried them last
         self._stuck: dict[str, _Stuck] = {}
         self._waits_since_s: float | None = None
         self._is_alone = False
@@ -93,24 +95,38 @@ class NodeChoice:
             await self._rpc.heads()
 
     def another(self, node: Node) -> Node | None:
-        """A node for the second reading: not this one, if there are others. `compared` says that it was read.
+        """A node for the second reading: not this one, if there are others. `compared` says what came of it.
 
         This one where the others cannot tell of a transaction, once: it may. None while they are away, unless
-        the second reading has waited for long.
+        the second reading has waited for long; then this one, too, while they rest of not having been read.
         """
         now_s = trio.current_time()
         if self._waits_since_s is None:
             self._waits_since_s = now_s
         alone, self._is_alone = self._is_alone, False
-        well = [one for one in self._by_rest() if one is not node]
+        late = now_s - self._waits_since_s > SECOND_WAIT_S
+        well = [one for one in self._by_rest() if one is not node and not (late and self._is_unread(one))]
         if well and not alone:
             return well[0]
-        late = now_s - self._waits_since_s > SECOND_WAIT_S
         return node if len(self._rpc.nodes) == 1 or alone or late else None
 
-    def compared(self) -> None:
-        """Two nodes were read: the second reading waits for none."""
-        self._waits_since_s = None
+    def compared(self, node: Node, other: Node, *, anew: bool) -> bool:
+        """The second reading was of these, as `another` said, and is in no trouble: it waits for neither.
+
+        Args:
+            node: That reads.
+            other: The one that was chosen.
+            anew: Something was read. Else there was nothing to be, and who could not be read may not be.
+
+        Returns:
+            Whether it was as it is to be: of two nodes, where there are two.
+        """
+        if anew:
+            self._unread.discard(other)
+        is_well = other not in self._unread and (other is not node or len(self._rpc.nodes) == 1)
+        if is_well:
+            self._waits_since_s = None
+        return is_well
 
     def rest(self, node: Node, trouble: Exception, skipped: set[str] | None = None) -> None:
         """Have others asked before it for a while.
@@ -124,8 +140,17 @@ class NodeChoice:
         if self._rests.get(node, now_s) <= now_s and not isinstance(trouble, NodesDown):
             log.info("chain.node_rests", node=node.name, why=str(trouble))
         self._rests[node] = now_s + REST_S
-        if isinstance(trouble, Unread) and trouble.tx_id is not None:
-            self._count(node, trouble.tx_id, str(trouble), self._skipped if skipped is None else skipped)
+        tx_id = trouble.tx_id if isinstance(trouble, Unread) else None
+        if skipped is not None:
+            self._unread.discard(node)
+            if not isinstance(trouble, Contradicted) and tx_id is None:
+                self._unread.add(node)
+        if tx_id is not None:
+            self._count(node, tx_id, str(trouble), self._skipped if skipped is None else skipped)
+
+    def _is_unread(self, node: Node) -> bool:
+        """Whether the second reading tried a node just now in vain. One that contradicts another was read."""
+        return node in self._unread and self._rests[node] > trio.current_time()
 
     def _next(self, tried: set[Node]) -> Node | None:
         return next((node for node in self._by_rest() if node not in tried), None)

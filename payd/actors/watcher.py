@@ -282,10 +282,9 @@ class Watcher:
         except (NodesDown, Unread, BadAnswer) as trouble:
             self._second_failed(other, trouble)
             return False
-        if other is not node:
-            self._nodes.compared()
-        self._second_trouble = ""
-        self._read_twice = self._walk.cursor("final")
+        before, self._read_twice = self._read_twice, self._walk.cursor("final")
+        if self._nodes.compared(node, other, anew=self._read_twice != before):
+            self._second_trouble = ""
         for one in noted:
             log.warning("chain.hidden_transfer", chain=self._name, tx_id=one.sighting.tx_id)
         self._note(noted)

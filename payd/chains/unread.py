@@ -20,6 +20,10 @@ class Unread(Exception):
         self.tx_id = tx_id
 
 
+class Contradicted(Unread):
+    """What it said holds together, and is not what another node said: nobody knows which is right."""
+
+
 def good(result: object) -> object:
     """A result that is no error.
 

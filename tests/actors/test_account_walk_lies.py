@@ -26,6 +26,7 @@ from tests.actors.solana_watching import (
     open_solana,
 )
 from tests.actors.test_account_refusals import far_ahead
+from tests.live.node_process import Refused
 from tests.live.solana import BUYER, MERCHANT, USDC_MINT, pay_token, pubkey
 from tests.live.svm_ledger import Ledger
 
@@ -373,4 +374,36 @@ async def test_no_node_alone_hides_what_came_to_another_token_account(
         assert solana.kinds(paid) or solana.walk.read_until_s() * 1000 < solana.payment(payment).expires_at_ms
         await solana.later()
         await trio.sleep(SECOND_WAIT_S / 6)
+    assert solana.kinds(paid) == ["matched"]
+
+
+async def test_a_node_that_refuses_for_ever_keeps_no_window_open_for_ever(
+    two_solanas: SolanaWatching,
+) -> None:
+    """As some do what is not in one's plan: nothing is told of a payment that ends unpaid before that."""
+    solana = two_solanas
+    payment = await solana.sell()
+    other = await solana.sell("2")
+    await solana.watcher.run_once()
+    honest = solana.nodes[1].ask
+
+    def ask(called: str, *params: Any) -> Any:
+        if called == "getSignaturesForAddress":
+            raise Refused(-32601, "not in your plan")
+        return honest(called, *params)
+
+    solana.nodes[1].ask = ask  # type: ignore[assignment, method-assign]
+    paid = await solana.pay(other)
+    await solana.later(WINDOW_S + 60)
+    for _ in range(5):
+        await solana.watcher.run_once()
+        await trio.sleep(SECOND_WAIT_S / 6)
+        await solana.later()
+    assert solana.walk.read_until_s() * 1000 < solana.payment(payment).expires_at_ms
+    for _ in range(4):
+        await trio.sleep(SECOND_WAIT_S / 6)
+        await solana.later()
+        await solana.watcher.run_once()
+        await solana.watcher.run_once()
+    assert solana.walk.read_until_s() * 1000 > solana.payment(payment).expires_at_ms
     assert solana.kinds(paid) == ["matched"]

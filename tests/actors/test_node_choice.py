@@ -15,10 +15,11 @@ from payd.actors.node_choice import (
     NodeChoice,
 )
 from payd.chains.rpc import Node, NodesDown
-from payd.chains.unread import Unread
+from payd.chains.unread import Contradicted, Unread
 from payd.store.chain_cursors import find_cursor
 from tests.actors.watching import DOWN, Watching
 from tests.chains.fake_chain import token_transfer
+from tests.chains.rpc_node import Says
 from tests.receiver import Does
 from tests.till import CHAIN, PRICE
 
@@ -287,8 +288,47 @@ async def test_a_node_that_answers_at_times_and_is_never_read_is_not_waited_for_
         await trio.sleep(5)
         waited_s, chosen = waited_s + 5, choice.another(first)
     assert waited_s > SECOND_WAIT_S
-    choice.compared()
+    assert choice.compared(first, second, anew=True)
     assert choice.another(first) is not first
+
+
+@pytest.mark.parametrize("says", [Says(-32000, "the index is being built"), Says(-32601, "no such method")])
+async def test_a_node_that_refuses_for_ever_what_is_asked_a_second_time_is_not_waited_for_either(
+    two_nodes: Watching, says: Says
+) -> None:
+    """What becomes of payments that are never paid is told by what is final: it would never be told."""
+    await two_nodes.till.sell()
+    await two_nodes.watcher.run_once()
+    final = final_of(two_nodes)
+    two_nodes.nodes[1].results["eth_getLogs"] = says
+    two_nodes.chain.mine_empty(30)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(two_nodes.watcher.run)
+        await trio.sleep(SECOND_WAIT_S - 60)
+        assert final_of(two_nodes) == final
+        await trio.sleep(180)
+        for _ in range(3):
+            assert final_of(two_nodes) == two_nodes.chain.head.number - two_nodes.chain.final_depth
+            assert two_nodes.watcher.stats().second_trouble != "", "it is still tried, and a person may know"
+            two_nodes.chain.mine_empty(10)
+            await trio.sleep(120)
+        del two_nodes.nodes[1].results["eth_getLogs"]
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("contradicts", [True, False])
+async def test_a_node_that_contradicts_the_other_is_tried_again_for_ever(
+    two_nodes: Watching, contradicts: bool
+) -> None:
+    choice = NodeChoice(two_nodes.rpc, set())
+    first, second = two_nodes.rpc.nodes
+    trouble = Contradicted("the nodes name different final blocks") if contradicts else Unread("it is behind")
+    assert choice.another(first) is second
+    await trio.sleep(SECOND_WAIT_S + 1)
+    choice.rest(second, trouble, set())
+    assert choice.another(first) is (second if contradicts else first)
+    await trio.sleep(REST_S)
+    assert choice.another(first) is second
 
 
 async def test_the_preferred_node_is_asked_again_after_a_rest(two_nodes: Watching) -> None:

@@ -28,7 +28,7 @@ from payd.chains.evm.events import TRANSFER, decode_transfer
 from payd.chains.evm.proof import Watched, candidate_bindings, paid_by
 from payd.chains.rpc import Call, Node, Rpc, RpcError
 from payd.chains.rpc_errors import BadAnswer
-from payd.chains.unread import Unread, good
+from payd.chains.unread import Contradicted, Unread, good
 from payd.core.caip import ChainId
 from payd.store.sightings import Seen
 
@@ -363,7 +363,7 @@ def _check_row(after_hash: str, blocks: Sequence[Block]) -> None:
     """Blocks that follow on each other, the first one on what was read before."""
     for block in blocks:
         if block.parent_hash != after_hash:
-            raise Unread("the chain has turned since it was read")
+            raise Contradicted("the chain has turned since it was read")
         after_hash = block.hash
 
 
