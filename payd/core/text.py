@@ -22,5 +22,10 @@ def on_one_line(text: str) -> str:
     return text if is_one_line(text) else "".join(char if _is_shown(char) else " " for char in text)
 
 
+def is_seen(text: str) -> bool:
+    """Whether a reader sees anything of it: blanks and joiners alone are no name to press or to read out."""
+    return any(not char.isspace() and char not in _JOINERS for char in text)
+
+
 def _is_shown(char: str) -> bool:
     return char.isprintable() or char in _JOINERS or unicodedata.category(char) == "Zs"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from payd.core.text import is_one_line, on_one_line
+from payd.core.text import is_one_line, is_seen, on_one_line
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,8 @@ def test_what_breaks_or_steers_a_line_is_none(char: str) -> None:
 def test_what_steers_is_a_space_and_the_rest_stays() -> None:
     assert on_one_line("a\x1b[31m\nb\u202ec\x9b") == "a [31m b c "
     assert on_one_line("Käse \u200d東") == "Käse \u200d東"
+
+
+def test_blanks_and_joiners_alone_are_not_seen() -> None:
+    assert is_seen(" \u3000x")
+    assert not any(map(is_seen, ("", "  ", "\u00a0\u3000", " \u200d\u200c")))

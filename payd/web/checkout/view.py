@@ -18,6 +18,7 @@ from payd.core.failure import Kind, kind_of
 from payd.core.money import WORTH_DECIMALS, exponent, round_worth
 from payd.core.payment import Payment
 from payd.core.status import Status
+from payd.core.text import is_seen
 from payd.core.url import is_https_url
 from payd.web.checkout import locale
 from payd.web.checkout.progress import Explorer, Progress, explorer_of
@@ -148,7 +149,7 @@ def view_of(
         is_final=payment.is_final,
         merchant=merchant,
         amount=amount,
-        reference=payment.reference_id,
+        reference=payment.reference_id if is_seen(payment.reference_id) else "",
         expires_at_ms=payment.expires_at_ms,
         now_ms=now_ms,
         left=time_left(payment.expires_at_ms - now_ms),

@@ -25,7 +25,7 @@ from payd.store.users import names_of
 from payd.web.call import Answer
 from payd.web.checkout.progress import explorer_of
 from payd.web.dashboard.payment_story import deliveries_of, lines_of
-from payd.web.dashboard.payments_view import STATUS_WORDS, Mark, Move, amount_words, moves_of
+from payd.web.dashboard.payments_view import STATUS_WORDS, Mark, Move, amount_words, moves_of, reference_of
 from payd.web.dashboard.visit import Visit
 from payd.web.lookup import who_is_paid
 from payd.web.payments import gateway_url
@@ -123,7 +123,7 @@ async def simulate(visit: Visit) -> Answer:
     await visit.ask("POST", f"/v1/test/payments/{payment.id}/simulate", {"to": to})
     said = f"Simulated. The payment is {visit.realm.payments.find(payment.id).status.value}."
     if visit.typed("from") == "list":
-        return visit.redirect("payments", f"{payment.reference_id}: {said}")
+        return visit.redirect("payments", f"{reference_of(payment)}: {said}")
     return visit.redirect(f"payments/{payment.id}", said)
 
 
@@ -172,7 +172,7 @@ def shown_of(visit: Visit, payment: Payment, words: Words, merchant: str) -> Sho
         id=payment.id,
         version=payment.version,
         amount=amount_words(payment.amount, words),
-        reference=payment.reference_id,
+        reference=reference_of(payment),
         status=STATUS_WORDS[payment.status.value],
         settled=payment.settled is not None,
         facts=tuple(facts_of(payment, words, merchant)),

@@ -14,6 +14,7 @@ from payd.actors.simulation import Target, allowed_targets
 from payd.core.money import AmountWire, format_units, short_units
 from payd.core.payment import Payment
 from payd.core.status import Status
+from payd.core.text import is_seen
 from payd.web.dashboard.visit import Visit
 from payd.web.schema import Words
 
@@ -90,7 +91,7 @@ def row_of(visit: Visit, payment: Payment, words: Words, merchant: str) -> Row:
         id=payment.id,
         version=payment.version,
         href=href,
-        reference=payment.reference_id,
+        reference=reference_of(payment),
         merchant=merchant,
         created_at_ms=payment.created_at_ms,
         amount=amount_words(payment.amount, words),
@@ -101,6 +102,11 @@ def row_of(visit: Visit, payment: Payment, words: Words, merchant: str) -> Row:
         moves=moves_of(visit, payment),
         simulate_at=f"{href}/simulate",
     )
+
+
+def reference_of(payment: Payment) -> str:
+    """What a payment is called here: its reference, or its id where nobody can see that one."""
+    return payment.reference_id if is_seen(payment.reference_id) else payment.id
 
 
 def moves_of(visit: Visit, payment: Payment) -> tuple[Move, ...]:

@@ -25,7 +25,7 @@ from payd.store.refunds import is_refunded
 from payd.store.sightings import matched_of
 from payd.web.call import Answer
 from payd.web.dashboard.payment import kept_under, own
-from payd.web.dashboard.payments_view import amount_words
+from payd.web.dashboard.payments_view import amount_words, reference_of
 from payd.web.dashboard.render import SAFE
 from payd.web.dashboard.visit import Visit
 
@@ -56,7 +56,7 @@ async def page(visit: Visit) -> Answer:
     signs = sends and repayment is not None and _brings(visit, repayment) is not None
     return visit.page(
         "refund.html",
-        reference=payment.reference_id,
+        reference=reference_of(payment),
         amount=shown or "",
         network="" if repayment is None else _network(visit, repayment),
         to="" if repayment is None else parse_account(repayment.to).address,

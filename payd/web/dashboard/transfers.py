@@ -20,7 +20,7 @@ from payd.web.call import Answer
 from payd.web.checkout.progress import explorer_of
 from payd.web.checkout.view import short_account
 from payd.web.dashboard.payment import own
-from payd.web.dashboard.payments_view import STATUS_WORDS, Mark, amount_words
+from payd.web.dashboard.payments_view import STATUS_WORDS, Mark, amount_words, reference_of
 from payd.web.dashboard.visit import Visit
 from payd.web.query import parse_instant_ms
 from payd.web.schema import Words
@@ -99,7 +99,7 @@ async def preview(visit: Visit) -> Answer:
         known = tuple(_known(one, words) for one in seen)
     return visit.page(
         "transfer_match.html",
-        reference=payment.reference_id,
+        reference=reference_of(payment),
         asked=amount_words(payment.amount, words),
         stands=STATUS_WORDS[payment.status.value],
         live=visit.realm.live,

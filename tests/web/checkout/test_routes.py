@@ -87,6 +87,12 @@ async def test_the_page_holds_no_more_than_its_buyer_may_see(shop: Shop) -> None
         assert secret not in body
 
 
+async def test_a_reference_that_nobody_can_see_leaves_no_word_before_it(shop: Shop) -> None:
+    for reference, names_it in (("ORDER-1", True), (" \u3000", False)):
+        page = await get(shop, f"/pay/{await shop.pay(reference)}")
+        assert ('class="order"' in page.raw.decode()) == names_it
+
+
 async def test_page_script_style_and_code_are_small(shop: Shop) -> None:
     page = await get(shop, f"/pay/{await shop.pay()}")
     assert len(page.raw) + sum(len(ASSETS[name].body) for name in WITH_PAGE) < 40_000

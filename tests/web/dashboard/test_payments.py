@@ -67,6 +67,14 @@ async def test_a_row_says_what_was_asked_what_was_paid_and_how_it_stands(
     assert f'href="/d/test/payments/{payment}"' in page.html
 
 
+async def test_a_reference_that_nobody_can_see_is_not_what_a_row_is_called(
+    shop: Shop, visitor: Visitor
+) -> None:
+    payment = await shop.pay(" \u3000")
+    assert listed(await visitor.get(LIST)) == [payment]
+    assert f"<title>[Test] {payment}" in (await visitor.get(f"{LIST}/{payment}")).html
+
+
 async def test_filters_combine(shop: Shop, visitor: Visitor) -> None:
     other = await shop.new_merchant()
     await move(shop, await shop.pay("A-1"), "succeeded")
