@@ -137,6 +137,17 @@ def test_the_export_is_the_list(open_desk: Callable[..., Page], till: Till) -> N
     assert len(references(page)) == 3
 
 
+def test_a_rows_triangle_stands_before_its_word_and_not_above_it(
+    open_desk: Callable[..., Page], till: Till
+) -> None:
+    till.pay(reference="https://shop.example/orders/2026/11/30/a-long-reference-with-slashes")
+    page = open_desk()
+    page.goto(LIST)
+    one = page.locator("summary", has_text="Simulate").first
+    lines = "one => one.getBoundingClientRect().height / parseFloat(getComputedStyle(one).lineHeight)"
+    assert one.evaluate(lines) < 2
+
+
 def test_a_row_is_simulated_by_the_keyboard(open_desk: Callable[..., Page], till: Till) -> None:
     till.pay(reference="KEYS-1")
     page = open_desk()

@@ -124,6 +124,20 @@ def test_a_logo_is_sent_from_this_machine_and_shown(open_desk: OpenDesk, till: T
     assert page.locator(".preview img").evaluate("one => one.naturalWidth") > 0
 
 
+def test_a_merchants_preview_reads_and_looks_as_its_checkout_does(open_desk: OpenDesk, till: Till) -> None:
+    till.call("DELETE", f"/v1/merchants/{till.merchant_id}/logo")
+    page = open_desk()
+
+    def seen(top: str) -> tuple[str, list[str]]:
+        looks = "one => ['textAlign', 'borderRadius', 'color'].map(name => getComputedStyle(one)[name])"
+        return " ".join(page.locator(top).inner_text().split()), page.locator(f"{top} .initial").evaluate(looks)
+
+    page.goto(f"/d/test/merchants/{till.merchant_id}")
+    preview = seen(".preview")
+    page.goto(till.pay("2500", "EUR", "ORDER-1042"))
+    assert preview == seen("main header")
+
+
 def test_the_status_page_keeps_itself_up_to_date_until_it_is_paused(open_desk: OpenDesk) -> None:
     page = open_desk()
     page.goto("/status")
