@@ -84,7 +84,7 @@ def _inside(value: bytes, type: Any, at: str) -> Iterator[Issue]:
     """
     kinds = list(_kinds(type))
     structs = [kind for kind in kinds if isclass(kind) and issubclass(kind, msgspec.Struct)]
-    items = [get_args(kind)[0] for kind in kinds if get_origin(kind) is list]
+    items = [get_args(kind)[0] for kind in kinds if get_origin(kind) is list or get_args(kind)[1:] == (...,)]
     begins = value.lstrip()[:1]
     if begins == b"{" and len(structs) == 1:
         given = msgspec.json.decode(value, type=dict[str, msgspec.Raw])

@@ -27,6 +27,14 @@ class Payment(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     kind: Literal["text", "date"] | None = None
 
 
+class Question(msgspec.Struct, frozen=True):
+    kind: Literal["text", "date"]
+
+
+class Merchant(msgspec.Struct):
+    asked: tuple[Question, ...] | msgspec.UnsetType = msgspec.UNSET
+
+
 class Lenient(msgspec.Struct):
     name: str
 
@@ -79,6 +87,16 @@ def test_every_wrong_field_is_named_in_the_schemas_order_and_then_what_is_unknow
         ("paidBy.x", "Unknown field."),
         ("z", "Unknown field."),
         ("y", "Unknown field."),
+    ]
+
+
+def test_each_item_of_a_frozen_array_is_named_with_the_words_that_would_do() -> None:
+    body = b'{"asked":[{"kind":"email"},{"kind":"date"},{},7]}'
+
+    assert [(issue.field, issue.message) for issue in issues_of(body, Merchant)] == [
+        ("asked[0].kind", "One of text, date."),
+        ("asked[2].kind", "Required."),
+        ("asked[3]", "Expected an object, got a whole number"),
     ]
 
 
