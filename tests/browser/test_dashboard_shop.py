@@ -130,7 +130,8 @@ def test_a_merchants_preview_reads_and_looks_as_its_checkout_does(open_desk: Ope
 
     def seen(top: str) -> tuple[str, list[str]]:
         looks = "one => ['textAlign', 'borderRadius', 'color'].map(name => getComputedStyle(one)[name])"
-        return " ".join(page.locator(top).inner_text().split()), page.locator(f"{top} .initial").evaluate(looks)
+        initial = page.locator(f"{top} .initial")
+        return " ".join(page.locator(top).inner_text().split()), initial.evaluate(looks)
 
     page.goto(f"/d/test/merchants/{till.merchant_id}")
     preview = seen(".preview")
