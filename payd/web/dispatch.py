@@ -334,6 +334,8 @@ def _unrouted(request: Request, headers: list[tuple[str, str]]) -> Answer:
             f"{request.method} is not possible here; use {' or '.join(allowed)}.",
             details={"allowed": list(allowed)},
         )
+    if request.path == "/":
+        raise NotFound("At / browsers find the dashboard, and programs nothing: /docs has every path.")
     if methods_of(request.path.rstrip("/"))[0]:
         raise NotFound(f"There is nothing at {request.path[:200]}. Leave out the slash at its end.")
     raise NotFound(f"There is nothing at {request.path[:200]}. /docs has every path; the dashboard is at /.")

@@ -268,8 +268,13 @@ async def test_what_does_harm_asks_again_who_it_is(shop: Shop) -> None:
 
 async def test_the_bare_host_leads_people_to_the_dashboard_and_programs_nowhere(shop: Shop) -> None:
     assert (await Visitor(shop).get("/")).to == "/d/test/"
-    found = await shop.call("GET", "/", key=None, accept="application/json")
-    assert (found.status, found.code) == (404, "not_found")
+    for accept in ("application/json", "*/*"):
+        found = await shop.call("GET", "/", key=None, accept=accept)
+        assert (found.status, found.code) == (404, "not_found")
+        assert (
+            found.body["message"]
+            == "At / browsers find the dashboard, and programs nothing: /docs has every path."
+        )
 
 
 async def test_a_word_that_is_said_once_is_for_a_whole_page(shop: Shop) -> None:
