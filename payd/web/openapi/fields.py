@@ -187,6 +187,7 @@ _INSTANTS: Final = (
 
 _BUILD: Final[Mapping[str, Schema]] = MappingProxyType({"data": {"description": "That of the build action."}})
 _ANSWER: Final[Schema] = {"type": "string", "description": "What the buyer answered."}
+_BOTH: Final = "Both count only together, each with https."
 _COLLECTED: Final[Schema] = {
     "type": "object",
     "description": "The object that `schema` of `collectData` describes; or the same as a list, `fields`.",
@@ -310,8 +311,8 @@ IN: Final[Mapping[str, Mapping[str, Schema]]] = MappingProxyType(
             "expiresAt": UNIX | {"description": "Unix seconds, in the future, at most 24 hours ahead."}
         },
         "CheckoutIn": {
-            "successUrl": {"description": "Where a buyer goes who paid; https."},
-            "errorUrl": {"description": "Where a buyer goes when nothing was paid; https."},
+            "successUrl": {"description": f"Where a buyer goes who paid. {_BOTH}"},
+            "errorUrl": {"description": f"Where a buyer goes when nothing was paid. {_BOTH}"},
         },
         "AmountIn": {
             "unit": {

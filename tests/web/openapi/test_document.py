@@ -135,6 +135,12 @@ def test_each_name_has_a_meaning() -> None:
     assert bare == []
 
 
+def test_who_gives_one_address_to_go_back_to_can_read_why_no_buyer_comes() -> None:
+    ways_back = DOCUMENTS[VERSIONS[0]]["components"]["schemas"]["CheckoutIn"]["properties"]
+    ends = [one["description"].partition(". ")[2] for one in ways_back.values()]
+    assert ends == ["Both count only together, each with https."] * 2
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_no_pattern_keeps_a_generated_client_from_what_it_is_told(version: str) -> None:
     """PHP and Ruby have read a time before they match it. Beyond ASCII PHP matches bytes; Ruby refuses."""
