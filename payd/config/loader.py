@@ -11,6 +11,7 @@ import difflib
 import re
 import tomllib
 import typing
+from ast import literal_eval
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -23,9 +24,18 @@ from payd.config.sections import KEYS, ROWS, SECTIONS, VARIABLES, Config
 
 FILE_NAME: Final = "payd.toml"
 FILE_BYTES_MAX: Final = 1 << 20  # a configuration is read by people; more is a wrong file
-# What `tomllib` says of a value without its quotes, of `True`, and of a unit behind a number.
-_MISSPELT: Final = ("Invalid value", "Expected newline or end of document after a statement")
-_SPELLING: Final = "; text stands in quotes, numbers and true or false stand without"
+_SPELLING: Final = "text stands in quotes, numbers and true or false stand without"
+_ADVICE: Final = {
+    # A value without its quotes, `True`, and a unit behind a number.
+    "Invalid value": _SPELLING,
+    "Expected newline or end of document after a statement": _SPELLING,
+    "Illegal character '\\n'": "text ends in the same line, with the quote that it begins with",
+    # What was pasted below a file that has it.
+    "Cannot declare": "a section stands once in the file: put these lines into the one above",
+    "Cannot overwrite a value": "a key stands once in its section: leave one of them",
+}
+"""What to do, by what `tomllib` says first."""
+_DECLARED: Final = re.compile(r"(?<=^Cannot declare )\(.*\)(?= twice)")
 NEAR: Final = 0.8  # how alike a name must be to be what was meant; most variables share their beginning
 
 OTHER_VARIABLES: Final = (
@@ -143,8 +153,9 @@ class _File:
             line = re.search(r"at line (\d+), ", str(error))
             at = line[1] if line else len(self._text.removesuffix("\n").split("\n"))
             words = str(error).replace(line[0] if line else "", "")
-            hint = _SPELLING if words.startswith(_MISSPELT) else ""
-            raise ConfigError([f"{self.path}:{at}: {words}{hint}"]) from None
+            words = _DECLARED.sub(lambda names: f"[{written(literal_eval(names[0]))}]", words)
+            advice = [f"; {what}" for said, what in _ADVICE.items() if words.startswith(said)]
+            raise ConfigError([f"{self.path}:{at}: {words}{''.join(advice)}"]) from None
         except ValueError:  # of `int`, which takes no number of thousands of digits
             raise ConfigError([f"{self.path}: cannot be read: a number is too long"]) from None
         except RecursionError:

@@ -182,6 +182,33 @@ def test_who_leaves_out_quotes_or_writes_a_capital_is_told_how_values_are_writte
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[http]\n[metrics]\n[http]\n", "3: Cannot declare [http] twice (column 6){section}"),
+        (
+            "[webhooks.test]\n[webhooks.'test']\n",
+            "2: Cannot declare [webhooks.test] twice (column 17){section}",
+        ),
+        (
+            'listen = ":1"\n[http]\nlisten = ":2"\nlisten = ":3"\n',
+            "4: Cannot overwrite a value (column 14){key}",
+        ),
+        ('listen = ":1"\nlisten = ":2"', "2: Cannot overwrite a value (at end of document){key}"),
+        ('listen = ":1\n', "1: Illegal character '\\n' (column 13){quote}"),
+    ],
+)
+def test_who_pastes_what_is_there_or_forgets_a_quote_is_told_what_to_do(
+    problems: Problems, text: str, words: str
+) -> None:
+    (problem,) = problems(text)
+    assert problem == "payd.toml:" + words.format(
+        section="; a section stands once in the file: put these lines into the one above",
+        key="; a key stands once in its section: leave one of them",
+        quote="; text ends in the same line, with the quote that it begins with",
+    )
+
+
 def test_a_file_that_is_not_there_is_an_error_when_it_was_asked_for(file: Path) -> None:
     with pytest.raises(ConfigError, match=r"payd\.toml: cannot be read"):
         load(file)
